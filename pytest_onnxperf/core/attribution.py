@@ -1,0 +1,314 @@
+"""Which run each node execution belongs to, and how much of its time is its own.
+
+Nothing is taken from the order of the file but a short cut: the runtime writes an event when it *ends*, so that the
+nodes of a run stand before its `model_run`. Where that does not hold, events are sorted. A node belongs to the run that
+contains it in time on the same thread. Where no run is on its thread (parallel mode: workers run the nodes), it belongs
+to the run that contains it in time and has executed its graph without a node on its own thread.
+
+Self time: on one thread intervals nest, so the time of a node's subgraphs is that of the nodes inside its interval.
+Times are microseconds here, as in the file.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import add, le
+from typing import TypeAlias
+
+from pytest_onnxperf.core.profile import NodeKey
+
+TOLERANCE_US = 2
+"""`ts` and `dur` are each cut to whole microseconds, so that an end can seem up to 2 us late."""
+
+Column: TypeAlias = "array[int]"
+Columns: TypeAlias = "tuple[Column, Column, Column]"
+
+_SEQUENCES_KEPT = 256
+
+CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+RUN, EXECUTE, OTHER, FIRST_NODE = range(4)
+"""Kinds of events in a lane: `model_run`, the execution of a graph, what is of no use; from 3 on, nodes."""
+
+
+class Lane:
+    """The events of one thread, a column each, in the order of the file."""
+
+    __slots__ = ("append", "durations", "executes", "kinds", "run_marks", "runs", "starts")
+
+    def __init__(self) -> None:
+        self.starts = array("q")
+        self.durations = array("q")
+        self.kinds = array("I")
+        self.append = (self.starts.append, self.durations.append, self.kinds.append)
+        self.runs: list[tuple[int, int]] = []
+        """Start and duration of each run; filled by `separate`, like those that follow."""
+        self.run_marks: list[int] = []
+        """By run: how many nodes stand before it in the file."""
+        self.executes: list[int] = []
+        """When a graph was executed."""
+
+    def separate(self) -> None:
+        """Take what is no node out of the columns."""
+        begin = kept = 0
+        pieces = []
+        for position in [position for position, kind in enumerate(self.kinds) if kind < FIRST_NODE]:
+            pieces.append((begin, position))
+            kept += position - begin
+            begin = position + 1
+            if self.kinds[position] == RUN:
+                self.runs.append((self.starts[position], self.durations[position]))
+                self.run_marks.append(kept)
+            elif self.kinds[position] == EXECUTE:
+                self.executes.append(self.starts[position])
+        if pieces:
+            pieces.append((begin, len(self.kinds)))
+            self.starts = _joined(self.starts, pieces)
+            self.durations = _joined(self.durations, pieces)
+            self.kinds = _joined(self.kinds, pieces)
+
+
+def _joined(column: Column, pieces: list[tuple[int, int]]) -> Column:
+    joined = array(column.typecode)
+    for begin, end in pieces:
+        joined += column[begin:end]
+    return joined
+
+
+@dataclass(slots=True)
+class FoundRun:
+    """A `model_run` with the number of executions of each node (by its index)."""
+
+    start: int
+    duration: int
+    thread_id: int
+    executed: bool
+    is_measured: bool
+    is_ambiguous: bool = False
+    nodes: Counter[int] = field(default_factory=Counter)
+    """Runs with equal nodes share one object: never changed in place."""
+
+
+class Totals:
+    """Executions, time and time of children, by node index."""
+
+    __slots__ = ("child_us", "duration_us", "executions")
+
+    def __init__(self, nodes: int) -> None:
+        self.executions = [0] * nodes
+        self.duration_us = [0] * nodes
+        self.child_us = [0] * nodes
+
+    def count(self, counts: Counter[int], times: int = 1) -> None:
+        """Add executions, `times` times."""
+        if times:
+            for node, count in counts.items():
+                self.executions[node] += count * times
+
+
+@dataclass(slots=True)
+class Attribution:
+    """Every run, and the node times of the measured runs, of the others and of no run."""
+
+    runs: list[FoundRun]
+    measured: Totals
+    warmup: Totals
+    outside: Totals
+
+
+def attribute(
+    lanes: dict[int, Lane], keys: Sequence[NodeKey], windows: Sequence[tuple[int, int]] | None
+) -> Attribution:
+    """Give each node execution to its run. `windows`: half-open, in nanoseconds; None: every run is measured."""
+    return _Attributor(keys, windows).attribute(lanes)
+
+
+def is_in_window(start_us: int, duration_us: int, window: tuple[int, int]) -> bool:
+    """True: the interval lies inside the window (nanoseconds), but for the cut of its ends to microseconds."""
+    tolerance_ns = TOLERANCE_US * 1000
+    end_ns = (start_us + duration_us) * 1000
+    return start_us * 1000 >= window[0] - tolerance_ns and end_ns <= window[1] + tolerance_ns
+
+
+class _Attributor:
+    def __init__(self, keys: Sequence[NodeKey], windows: Sequence[tuple[int, int]] | None) -> None:
+        self._windows = windows
+        self._by_rank = sorted(range(len(keys)), key=lambda index: _tie_break(keys[index]))
+        self._rank = [0] * len(keys)
+        for rank, index in enumerate(self._by_rank):
+            self._rank[index] = rank
+        self._sequences: dict[bytes, Counter[int]] = {}
+        self._interned: dict[frozenset[tuple[int, int]], Counter[int]] = {}
+        self._measured, self._warmup, self._outside = (Totals(len(keys)) for _ in range(3))
+
+    def attribute(self, lanes: dict[int, Lane]) -> Attribution:
+        runs: list[FoundRun] = []
+        workers: list[Lane] = []
+        for thread_id, lane in lanes.items():
+            lane.separate()
+            if lane.runs:
+                runs += self._runs_of_lane(thread_id, lane)
+            elif lane.kinds:
+                workers.append(lane)
+        runs.sort(key=lambda run: (run.start, run.duration, run.thread_id))
+        if workers:
+            self._share_out(workers, [run for run in runs if run.executed and not run.nodes])
+        alike = Counter((id(run.nodes), run.is_measured) for run in runs)
+        for run in runs:
+            times = alike.pop((id(run.nodes), run.is_measured), 0)
+            (self._measured if run.is_measured else self._warmup).count(run.nodes, times)
+        return Attribution(runs, self._measured, self._warmup, self._outside)
+
+    def _is_measured(self, start: int, duration: int) -> bool:
+        return self._windows is None or any(is_in_window(start, duration, window) for window in self._windows)
+
+    def _runs_of_lane(self, thread_id: int, lane: Lane) -> list[FoundRun]:
+        """Make the runs of a thread, with the nodes on it."""
+        is_ordered = _is_in_end_order(lane)
+        if not is_ordered:
+            self._sort(lane)
+            lane.runs.sort()
+        executes = sorted(lane.executes)
+        runs = []
+        for start, duration in lane.runs:
+            at = bisect_left(executes, start)
+            executed = at < len(executes) and executes[at] <= start + duration
+            runs.append(FoundRun(start, duration, thread_id, executed, self._is_measured(start, duration)))
+        if is_ordered:
+            begin = 0
+            for run, end in zip(runs, lane.run_marks, strict=True):
+                self._add(run, lane.starts[begin:end], lane.durations[begin:end], lane.kinds[begin:end])
+                begin = end
+            self._add(None, lane.starts[begin:], lane.durations[begin:], lane.kinds[begin:])
+        else:
+            self._cut(lane, runs)
+        return runs
+
+    def _share_out(self, workers: Iterable[Lane], runs: list[FoundRun]) -> None:
+        """Give the nodes of threads without a run to the runs that contain them in time."""
+        latest: FoundRun | None = None
+        for run in runs:
+            if latest is not None and run.start < latest.start + latest.duration - TOLERANCE_US:
+                run.is_ambiguous = latest.is_ambiguous = True
+            if latest is None or run.start + run.duration > latest.start + latest.duration:
+                latest = run
+        for lane in workers:
+            self._sort(lane)
+            self._cut(lane, runs)
+
+    def _sort(self, lane: Lane) -> None:
+        rows = self._rows(lane.starts, lane.durations, lane.kinds)
+        lane.starts = array("q", (start for start, _, _ in rows))
+        lane.durations = array("q", (-negative for _, negative, _ in rows))
+        lane.kinds = array("I", (self._by_rank[rank] for _, _, rank in rows))
+
+    def _rows(self, starts: Column, durations: Column, nodes: Column) -> list[tuple[int, int, int]]:
+        """Sort by start, the longer first, so that a parent stands before its children."""
+        rank = self._rank
+        return sorted([(start, -dur, rank[node]) for start, dur, node in zip(starts, durations, nodes, strict=True)])
+
+    def _cut(self, lane: Lane, runs: list[FoundRun]) -> None:
+        """Cut a sorted lane at the starts of `runs`; what ends after its run belongs to none."""
+        starts, durations, nodes = lane.starts, lane.durations, lane.kinds
+        cuts = [bisect_left(starts, run.start) for run in runs] + [len(starts)]
+        self._add(None, starts[: cuts[0]], durations[: cuts[0]], nodes[: cuts[0]])
+        for run, (begin, end) in zip(runs, pairwise(cuts), strict=True):
+            last = run.start + run.duration + TOLERANCE_US
+            inside, outside = _split(starts[begin:end], durations[begin:end], nodes[begin:end], last)
+            self._add(run, *inside)
+            self._add(None, *outside)
+
+    def _add(self, run: FoundRun | None, starts: Column, durations: Column, nodes: Column) -> None:
+        """Add node executions of one thread to a run (None: to no run)."""
+        if not nodes:
+            return
+        totals = self._outside if run is None else self._measured if run.is_measured else self._warmup
+        if run is None:
+            totals.count(Counter(nodes))
+        else:
+            run.nodes = self._multiset(nodes) if not run.nodes else self._intern(run.nodes + Counter(nodes))
+        duration_us = totals.duration_us
+        for node, duration in zip(nodes, durations, strict=True):
+            duration_us[node] += duration
+        if not all(map(le, map(add, starts, durations), starts[1:])):
+            self._add_children(totals, starts, durations, nodes)
+
+    def _multiset(self, nodes: Column) -> Counter[int]:
+        """Count the nodes. Runs repeat the same sequence, so that a look-up takes the place of most counting."""
+        sequence = nodes.tobytes()
+        counts = self._sequences.get(sequence)
+        if counts is None:
+            counts = self._intern(Counter(nodes))
+            if len(self._sequences) < _SEQUENCES_KEPT:
+                self._sequences[sequence] = counts
+        return counts
+
+    def _intern(self, counts: Counter[int]) -> Counter[int]:
+        return self._interned.setdefault(frozenset(counts.items()), counts)
+
+    def _add_children(self, totals: Totals, starts: Column, durations: Column, nodes: Column) -> None:
+        """Add the time of children to their parents.
+
+        In the order of ends as in the order of starts, a node stands beside the nodes of its subgraphs: only such
+        groups are looked into.
+        """
+        ends = list(map(add, starts, durations))
+        done = 0
+        for index in [index for index, start in enumerate(starts[1:]) if start < ends[index]]:
+            if index < done - 1:
+                continue
+            first, last = index, index + 1
+            begin, end = min(starts[first], starts[last]), max(ends[first], ends[last])
+            while first > done and ends[first - 1] > begin:
+                first -= 1
+                begin = min(begin, starts[first])
+            while last + 1 < len(ends) and starts[last + 1] < end:
+                last += 1
+                end = max(end, ends[last])
+            done = last + 1
+            self._nest(totals, starts[first:done], durations[first:done], nodes[first:done])
+
+    def _nest(self, totals: Totals, starts: Column, durations: Column, nodes: Column) -> None:
+        parents: list[tuple[int, int]] = []
+        for start, negative, rank in self._rows(starts, durations, nodes):
+            while parents and parents[-1][0] <= start:
+                parents.pop()
+            end = start - negative
+            if parents:
+                parent_end, parent = parents[-1]
+                totals.child_us[parent] += min(end, parent_end) - start
+            parents.append((end, self._by_rank[rank]))
+
+
+def _tie_break(key: NodeKey) -> tuple[bool, str, str, str]:
+    """Order nodes with the same interval: the one that has subgraphs first."""
+    return key.op_type not in CONTROL_FLOW, key.name, key.op_type, key.execution_provider
+
+
+def _is_in_end_order(lane: Lane) -> bool:
+    """True: the nodes before each `model_run` are those inside it, and the rest comes after the last run."""
+    begin = run_end = 0
+    for (start, duration), end in zip(lane.runs, lane.run_marks, strict=True):
+        if start < run_end:
+            return False
+        run_end = start + duration
+        if begin == end:
+            continue
+        starts = lane.starts[begin:end]
+        if min(starts) < start or max(map(add, starts, lane.durations[begin:end])) > run_end + TOLERANCE_US:
+            return False
+        begin = end
+    return begin == len(lane.starts) or min(lane.starts[begin:]) >= run_end
+
+
+def _split(starts: Column, durations: Column, nodes: Column, last: int) -> tuple[Columns, Columns]:
+    """Split off what ends after `last`."""
+    parts: tuple[Columns, Columns] = ((starts[:0], durations[:0], nodes[:0]), (starts[:0], durations[:0], nodes[:0]))
+    for row in zip(starts, durations, nodes, strict=True):
+        for column, value in zip(parts[row[0] + row[1] > last], row, strict=True):
+            column.append(value)
+    return parts

@@ -1,0 +1,197 @@
+"""Budgets: the keys of the `onnx_budget` marker, what each may hold, and the check against a record."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections import Counter
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from .budget_keys import KEY, BudgetKey
+from .errors import BudgetError
+from .facts import difference_text
+from .metrics import METRIC
+from .providers import CPU, short_name
+from .states import Limit
+from .units import change, quantity
+from collections.abc import Mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .environment import Environment
+    from .facts import Facts
+    from .record import Record
+
+Value = int | float | str | frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The limits of one marker, or of several with the same `on`, merged."""
+
+    limits: Mapping[str, Value] = field(default_factory=dict)
+    on: str = ""
+    """EP or device that it belongs to; empty means any."""
+
+    def applies_to(self, environment: Environment) -> bool:
+        """Tell whether `on` matches the EP, the device or the environment key (shell patterns, case ignored)."""
+        names = (
+            environment.execution_provider,
+            short_name(environment.execution_provider),
+            environment.device,
+            environment.device_key,
+            environment.key,
+        )
+        return not self.on or any(fnmatch.fnmatchcase(name.lower(), self.on.lower()) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitResult:
+    """How one limit came out."""
+
+    key: str
+    state: Limit
+    actual: str
+    """The measured value with its unit; empty where there is none."""
+    limit: str
+    """The budget with its unit."""
+    excess: float = 0.0
+    """How far over, as a ratio minus 1; for sorting, worst first."""
+    why: str = ""
+    """Detail, or the reason why it cannot be told."""
+
+
+def parse_budget(kwargs: Mapping[str, object]) -> Budget:
+    """Check the keyword arguments of one marker.
+
+    Raises:
+        BudgetError: A key is unknown, or its value has the wrong type or range; the message names the key.
+    """
+    limits: dict[str, Value] = {}
+    for name, value in kwargs.items():
+        if name not in KEY:
+            close = difflib.get_close_matches(name, KEY, n=1, cutoff=0.5)
+            hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(KEY)}"
+            msg = f"unknown key `{name}`, {hint}"
+            raise BudgetError(msg)
+        limits[name] = _PARSERS[KEY[name].kind](name, value)
+    on = str(limits.pop("on", ""))
+    return Budget(limits, on)
+
+
+def _wrong(name: str, expected: str, value: object) -> BudgetError:
+    return BudgetError(f"`{name}`: expected {expected}, got {value!r}")
+
+
+def _count(name: str, value: object) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _wrong(name, "a whole number >= 0", value)
+    return value
+
+
+def _ratio(name: str, value: object) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
+        raise _wrong(name, "a ratio >= 0, 0.05 for 5 %", value)
+    if name == "max_memcpy_share" and value > 1:
+        raise _wrong(name, "a ratio between 0 and 1", value)
+    return float(value)
+
+
+def _quantity(name: str, value: object) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise _wrong(name, f"a number of {KEY[name].unit} above 0", value)
+    return value
+
+
+def _ops(name: str, value: object) -> Value:
+    values = {value} if isinstance(value, str) else value
+    if not isinstance(values, set | frozenset | list | tuple) or not values:
+        raise _wrong(name, "an op type or a set of them", value)
+    if not all(isinstance(op, str) and op for op in values):
+        raise _wrong(name, "op types as strings", value)
+    return frozenset(values)
+
+
+def _pattern(name: str, value: object) -> Value:
+    if not isinstance(value, str) or not value:
+        raise _wrong(name, 'an EP or a device pattern, "cuda" or "*h200*"', value)
+    return value
+
+
+_PARSERS: Final[dict[str, Callable[[str, object], Value]]] = {
+    "count": _count, "ratio": _ratio, "quantity": _quantity, "ops": _ops, "pattern": _pattern,
+}  # fmt: skip
+
+
+def check(budget: Budget, record: Record) -> tuple[LimitResult, ...]:
+    """Check every limit of `budget` against `record`, worst first."""
+    results = []
+    for name, value in budget.limits.items():
+        key = KEY[name]
+        if isinstance(value, frozenset):
+            if key.judges:
+                results.append(_check_required_ops(key, value, record))
+        elif key.judges in METRIC:
+            results.append(_check_metric(key, float(value), record))
+        elif key.judges:
+            results.append(_check_fact(key, float(value), budget, record))
+    order = (Limit.BROKEN, Limit.CANNOT_TELL, Limit.HELD)
+    return tuple(sorted(results, key=lambda r: (order.index(r.state), -r.excess, r.key)))
+
+
+def _check_metric(key: BudgetKey, limit: float, record: Record) -> LimitResult:
+    metric = METRIC[key.judges]
+    limit_text = f"{'at least' if metric.better == 'more' else 'at most'} {quantity(limit, key.unit)}"
+    values = record.metrics.get(metric.name)
+    if not values:
+        why = record.not_measured.get(metric.name, "it was not measured")
+        return LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, why=why)
+    actual = median(values) / metric.per_unit
+    ratio = actual / limit if metric.better == "less" else limit / max(actual, 1e-12)
+    state = Limit.BROKEN if ratio > 1 else Limit.HELD
+    why = f"{change(actual / limit)} against the budget" if ratio > 1 else ""
+    return LimitResult(key.name, state, quantity(actual, key.unit), limit_text, ratio - 1, why)
+
+
+def _check_fact(key: BudgetKey, limit: float, budget: Budget, record: Record) -> LimitResult:
+    limit_text = f"at most {quantity(limit, key.unit)}"
+    if record.facts is None:
+        return LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, why=record.unavailable_facts)
+    allowed = budget.limits.get("allow_cpu_ops", frozenset())
+    actual = _fact(record.facts, key.judges, allowed if isinstance(allowed, frozenset) else frozenset())
+    excess = actual / limit - 1 if limit else actual
+    if actual > limit:
+        return LimitResult(key.name, Limit.BROKEN, quantity(actual, key.unit), limit_text, excess)
+    if record.unavailable_facts:  # what was seen may be too low: it can break a limit, and can hold none
+        return LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, why=record.unavailable_facts)
+    unstable = [difference for difference in record.facts.unstable if difference.fact == key.judges]
+    if unstable:
+        why = f"it differs between runs: {difference_text(unstable[0])}"
+        return LimitResult(key.name, Limit.CANNOT_TELL, quantity(actual, key.unit), limit_text, why=why)
+    return LimitResult(key.name, Limit.HELD, quantity(actual, key.unit), limit_text)
+
+
+def _fact(facts: Facts, name: str, allowed_cpu_ops: frozenset[str]) -> float:
+    if name == "cpu_nodes":
+        shape_ops = Counter[str]()
+        for counted in facts.shape_nodes:
+            shape_ops[counted.node.op_type] += counted.executions
+        return facts.cpu_nodes - sum(facts.ops.get(f"{CPU}:{op}", 0) - shape_ops[op] for op in allowed_cpu_ops)
+    return float(getattr(facts, name))
+
+
+def _check_required_ops(key: BudgetKey, required: frozenset[str], record: Record) -> LimitResult:
+    limit_text = ", ".join(sorted(required))
+    if record.facts is None or record.unavailable_facts:
+        return LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, why=record.unavailable_facts)
+    ran = {op.split(":", 1)[1] for op in record.facts.ops}
+    missing = sorted(required - ran)
+    if not missing:
+        return LimitResult(key.name, Limit.HELD, limit_text, limit_text)
+    close = {op: difflib.get_close_matches(op, ran, n=1) for op in missing}
+    hints = "".join(f"; {op}: did you mean {names[0]}?" for op, names in close.items() if names)
+    why = f"missing: {', '.join(missing)}{hints}"
+    return LimitResult(key.name, Limit.BROKEN, ", ".join(sorted(required & ran)) or "none of them", limit_text, 1, why)

@@ -1,0 +1,147 @@
+"""Comparison of a record with its baseline: facts by equality, metrics by the rule in `judge_metric`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from .baseline import FEWER_IS_BETTER, stored_facts
+from .facts import difference_text
+from .metrics import METRICS, Metric
+from .states import State
+from .units import change, number, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .baseline import Entry
+    from .record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One fact or metric against its baseline."""
+
+    name: str
+    state: State
+    text: str
+    """What a report says of it, with both numbers and units."""
+    badness: float = 1.0
+    """Ratio to the baseline, above 1 is worse; for sorting."""
+    since_anchor: str = ""
+    """Change since the anchor, where it is beyond the tolerance."""
+
+
+def judge_metric(metric: Metric, stored: Sequence[float], current: Sequence[float], tolerance: float) -> State:
+    """Compare the medians over processes: the rule for time against a stored baseline.
+
+    True regressions are beyond the tolerance and the slack, with every process of today outside the interval of the
+    stored ones. Where the processes of one side disagree by more than the tolerance nothing can be said: `noisy`.
+    `ok` does not mean that nothing changed: a gate at x % finds a slowdown of x % half of the time.
+
+    Args:
+        metric: What is compared.
+        stored: One value per recorded process, in any unit.
+        current: One value per process of today, in the same unit.
+        tolerance: Ratio, 0.1 for 10 %.
+    """
+    sign = 1 if metric.better == "less" else -1
+    old, new = median(stored), median(current)
+    worse = sign * (new - old)
+    limit = max(tolerance * old, metric.slack)
+    apart = min(current) > max(stored) or max(current) < min(stored)
+    if abs(worse) > limit and apart:
+        return State.REGRESSED if worse > 0 else State.IMPROVED
+    spread = max(max(stored) - min(stored), max(current) - min(current))
+    return State.NOISY if spread > limit or abs(worse) > limit else State.OK
+
+
+def compare(
+    record: Record, entry: Entry | None, *, tolerance: float, same_environment: bool = True
+) -> tuple[Comparison, ...]:
+    """Compare every gated metric and every fact of `record` with `entry`, worst first.
+
+    Args:
+        record: What was measured.
+        entry: What was recorded; None where nothing was.
+        tolerance: Ratio for metrics.
+        same_environment: False where the entry is of another device with the same EP: then facts alone compare.
+    """
+    facts = _compare_facts(record, entry)
+    metrics = [
+        _compare_metric(metric, record, entry, tolerance, same_environment)
+        for metric in METRICS
+        if metric.gated and metric.name in record.metrics
+    ]
+    return tuple(sorted([*facts, *metrics], key=lambda c: (c.state.severity, -c.badness, c.name)))
+
+
+def _compare_metric(metric: Metric, record: Record, entry: Entry | None, tolerance: float, same: bool) -> Comparison:
+    current = [value / metric.per_unit for value in record.metrics[metric.name]]
+    shown = f"{metric.label} {quantity(median(current), metric.unit)}"
+    stored = entry.metrics.get(metric.stored_name) if entry is not None else None
+    if entry is None or (same and stored is None):
+        return Comparison(metric.name, State.NO_BASELINE, shown)
+    if not same or stored is None:
+        return Comparison(metric.name, State.OTHER_ENVIRONMENT, shown)
+    old, new = median(stored), median(current)
+    ratio = new / old if old else float("inf") if new else 1.0
+    state = judge_metric(metric, stored, current, tolerance)
+    if record.disturbance and metric.is_timed and state is not State.OK:
+        state = State.DISTURBED
+    text = f"{metric.label} {number(old)} -> {quantity(new, metric.unit)} ({change(ratio)})"
+    return Comparison(
+        metric.name, state, text, ratio if metric.better == "less" else 1 / max(ratio, 1e-12),
+        _since_anchor(metric, entry, new, tolerance),
+    )  # fmt: skip
+
+
+def _since_anchor(metric: Metric, entry: Entry, new: float, tolerance: float) -> str:
+    first = entry.anchor.metrics.get(metric.stored_name)
+    if not first or abs(new - first) <= max(tolerance * first, metric.slack):
+        return ""
+    return f"{metric.label} {change(new / first)} since its first record of {entry.anchor.date}"
+
+
+def _compare_facts(record: Record, entry: Entry | None) -> list[Comparison]:
+    if record.unavailable_facts:
+        return [Comparison("facts", State.CANNOT_TELL, f"facts cannot be told: {record.unavailable_facts}")]
+    unstable = record.facts.unstable if record.facts else ()
+    results = [
+        Comparison(d.fact, State.UNSTABLE, f"{d.fact} differs between runs: {difference_text(d)}") for d in unstable
+    ]
+    if entry is None or not entry.facts:
+        return [*results, Comparison("facts", State.NO_BASELINE, "facts")]
+    new_facts = stored_facts(record)
+    told = {difference.fact for difference in unstable}
+    for name, old in entry.facts.items():
+        new = new_facts.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            stable = {key: count for key, count in old.items() if f"{name}.{key}" not in told}
+            results += _compare_counts(name, stable, new)
+        elif isinstance(old, int) and isinstance(new, int):
+            results.append(_compare_count(name, old, new))
+    return results
+
+
+def _compare_count(name: str, old: int, new: int) -> Comparison:
+    state = State.OK if old == new else State.CHANGED
+    if state is State.CHANGED and name in FEWER_IS_BETTER:
+        state = State.REGRESSED if new > old else State.IMPROVED
+    badness = (new + 1) / (old + 1)
+    return Comparison(name, state, f"{name} {old} -> {new} a run" if old != new else f"{name} {new}", badness)
+
+
+def _compare_counts(name: str, old: dict[str, int], new: dict[str, int]) -> list[Comparison]:
+    results = []
+    for key in sorted(set(old) | set(new)):
+        before, after = old.get(key, 0), new.get(key, 0)
+        if before == after:
+            continue
+        lost = name == "fused_ops" and after < before
+        state = State.REGRESSED if lost else State.IMPROVED if name == "fused_ops" else State.CHANGED
+        what = {"fused_ops": f"fused {key}", "ops": f"{key.replace(':', ' ')}", "nodes_by_provider": f"nodes on {key}"}
+        text = f"{what.get(name, key)} {before} -> {after} a run"
+        results.append(Comparison(f"{name}.{key}", state, text, (before + 1) / (after + 1) if lost else 1.0))
+    return results or [Comparison(name, State.OK, name)]

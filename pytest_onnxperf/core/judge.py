@@ -1,0 +1,132 @@
+"""The verdict on one measurement: its budgets and its baseline together, and which of it fails the test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from .baseline import Entry
+from .budget import Budget, LimitResult, check
+from .compare import Comparison, compare
+from .metrics import METRIC
+from .states import Limit, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How strictly a session judges."""
+
+    tolerance: float
+    """Ratio for metrics against a baseline; a budget's `max_regression` overrides it."""
+    strict: bool = False
+    """Fail everything but `ok`."""
+    unverifiable: Literal["fail", "skip", "pass"] = "fail"
+    """What happens to a declared budget that cannot be judged."""
+    updating: bool = False
+    """True while baselines are rewritten: then only budgets fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The baseline that was found for a measurement."""
+
+    entry: Entry | None = None
+    path: str = ""
+    """The file for this environment, whether it exists or not."""
+    other_environment: str = ""
+    """Key of another device with the same EP, where only that has an entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one measurement came out."""
+
+    limits: tuple[LimitResult, ...]
+    comparisons: tuple[Comparison, ...]
+    baseline_path: str = ""
+    baseline_date: str = ""
+    other_environment: str = ""
+    version_changes: tuple[str, ...] = ()
+    not_applicable: tuple[str, ...] = ()
+    """`on` of the budgets that belong to other devices."""
+    failing_states: tuple[State, ...] = (State.REGRESSED,)
+    unverifiable: str = "fail"
+
+    @property
+    def broken(self) -> tuple[LimitResult, ...]:
+        """The budgets that were broken."""
+        return tuple(result for result in self.limits if result.state is Limit.BROKEN)
+
+    @property
+    def cannot_tell(self) -> tuple[LimitResult, ...]:
+        """The budgets that could not be judged."""
+        return tuple(result for result in self.limits if result.state is Limit.CANNOT_TELL)
+
+    @property
+    def worse(self) -> tuple[Comparison, ...]:
+        """The comparisons that fail the test."""
+        return tuple(result for result in self.comparisons if result.state in self.failing_states)
+
+    @property
+    def fails(self) -> bool:
+        """Whether the test fails."""
+        return bool(self.broken or self.worse or (self.cannot_tell and self.unverifiable == "fail"))
+
+    @property
+    def skips(self) -> bool:
+        """Whether the test is skipped: nothing failed, and a budget could not be judged."""
+        return not self.fails and bool(self.cannot_tell) and self.unverifiable == "skip"
+
+    @property
+    def state(self) -> str:
+        """One word for the whole: `over budget`, `cannot tell`, or the worst comparison."""
+        if self.broken:
+            return "over budget"
+        if self.worse:
+            return str(self.worse[0].state)
+        if self.cannot_tell:
+            return str(Limit.CANNOT_TELL)
+        return str(self.comparisons[0].state) if self.comparisons else str(State.OK)
+
+
+def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Policy) -> Verdict:
+    """Judge a record against the budgets that belong to its device, and against its baseline."""
+    applicable = [budget for budget in budgets if budget.applies_to(record.environment)]
+    # Where two budgets that apply give a tolerance, the one that names a device is the nearer.
+    tolerances = [b.limits["max_regression"] for b in sorted(applicable, key=lambda b: not b.on)
+                  if "max_regression" in b.limits]  # fmt: skip
+    tolerance = float(str(tolerances[0])) if tolerances else policy.tolerance
+    comparisons = compare(
+        record, found.entry, tolerance=tolerance, same_environment=not found.other_environment
+    )  # fmt: skip
+    limits = [result for budget in applicable for result in check(budget, record)]
+    failing: tuple[State, ...] = (State.REGRESSED,)
+    if policy.strict:
+        failing = tuple(state for state in State if state is not State.OK)
+    if policy.updating:
+        failing = ()
+    return Verdict(
+        limits=tuple(sorted(limits, key=lambda r: (r.state is not Limit.BROKEN, r.state is Limit.HELD, -r.excess))),
+        comparisons=comparisons,
+        baseline_path=found.path,
+        baseline_date=found.entry.date if found.entry else "",
+        other_environment=found.other_environment,
+        version_changes=record.environment.differing_versions(found.entry.versions) if found.entry else (),
+        not_applicable=tuple(b.on for b in budgets if b.on and b not in applicable),
+        failing_states=failing,
+        unverifiable=policy.unverifiable,
+    )
+
+
+def is_suspicious(verdict: Verdict) -> bool:
+    """Tell whether two more processes should decide: a metric looks worse, or the processes disagree about it."""
+    return any(
+        comparison.state in (State.REGRESSED, State.NOISY) and comparison.badness > 1
+        for comparison in verdict.comparisons
+        if comparison.name in METRIC
+    )

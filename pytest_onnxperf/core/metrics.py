@@ -1,0 +1,67 @@
+"""The table of metrics: what each is called, its unit, which side is better, and whether a baseline gates it.
+
+Absolute slacks keep the relative tolerance from gating what nobody minds: a change smaller than the slack is
+never a regression, whatever its ratio. They are choices, not measurements. `max_regression` changes the tolerance
+alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final, Literal
+
+from .units import BYTES_PER_MIB, NS_PER_MS, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One noisy quantity."""
+
+    name: str
+    """Without a unit: `latency_p50`."""
+    label: str
+    """As reports write it."""
+    unit: str
+    """The unit that people read and baselines hold: `ms`."""
+    per_unit: float
+    """How many inner units (ns, bytes, 1/s) make one `unit`."""
+    better: Literal["less", "more"]
+    gated: bool
+    """True where a baseline gates it. Tail quantiles and means are shown and can carry budgets, and never gate:
+    at a margin of 10 % they raise 21 to 50 % false alarms (measured over fresh processes of one model)."""
+    slack: float = 0.0
+    """Absolute change, in `unit`, below which a difference is never a regression."""
+
+    is_timed: bool = True
+    """True where it comes from a timing process, which others can disturb; False for the size of files."""
+
+    @property
+    def stored_name(self) -> str:
+        """The key in baseline files, with the unit: `latency_p50_ms`."""
+        return f"{self.name}_{_SUFFIX[self.unit]}"
+
+    def shown(self, values: Sequence[float]) -> str:
+        """Write the median over processes with its unit; `values` are inner units, one per process."""
+        return quantity(median(values) / self.per_unit, self.unit)
+
+
+_SUFFIX: Final = {"ms": "ms", "/s": "per_s", "MiB": "mib"}
+
+METRICS: Final = (
+    Metric("latency_p50", "latency p50", "ms", NS_PER_MS, "less", gated=True, slack=0.02),
+    Metric("latency_p90", "latency p90", "ms", NS_PER_MS, "less", gated=False),
+    Metric("latency_p99", "latency p99", "ms", NS_PER_MS, "less", gated=False),
+    Metric("latency_min", "latency min", "ms", NS_PER_MS, "less", gated=False),
+    Metric("throughput", "throughput", "/s", 1, "more", gated=False),
+    Metric("cold_start", "cold start", "ms", NS_PER_MS, "less", gated=True, slack=5),
+    Metric("load", "load", "ms", NS_PER_MS, "less", gated=True, slack=10),
+    Metric("peak_rss", "peak RSS", "MiB", BYTES_PER_MIB, "less", gated=True, slack=8),
+    Metric("model_size", "model size", "MiB", BYTES_PER_MIB, "less", gated=True, slack=0.01, is_timed=False),
+)
+
+METRIC: Final = {metric.name: metric for metric in METRICS}
+STORED_METRIC: Final = {metric.stored_name: metric for metric in METRICS}

@@ -1,0 +1,32 @@
+"""`Outcome`: one measurement and its verdict; `TestOutcome`: all of one test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .judge import Verdict
+from .record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One measurement and its verdict."""
+
+    record: Record
+    verdict: Verdict
+    updatable: bool = False
+    """True where an update may record it."""
+    kept: str = ""
+    """Path of its profile, beside the logs of its processes, where they were kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestOutcome:
+    """All measurements of one test."""
+
+    __test__ = False  # the name begins with Test, and pytest must not collect it
+
+    nodeid: str
+    outcomes: tuple[Outcome, ...]
+    is_breach: bool = False
+    """True where the test failed because of its budget or baseline, and not by an error."""

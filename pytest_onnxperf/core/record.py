@@ -1,0 +1,59 @@
+"""`Record`: all that one call of `measure()` found out. Plain data, so that it can cross a pipe or a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .environment import Environment
+from .facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class TestKey:
+    """Where a measurement stands: it names the baseline's file and the entry in it."""
+
+    __test__ = False  # the name begins with Test, and pytest must not collect it
+
+    module: str
+    """Path of the test's file from pytest's root directory, with forward slashes."""
+    test: str
+    """Class, function and parameter id: `TestA::test_b[x-1]`."""
+    label: str = ""
+    """Tells several measurements of one test apart."""
+
+    @property
+    def entry(self) -> str:
+        """The key in the baseline's file. A function's name holds no `#`, and a parameter id ends in `]`."""
+        return f"{self.test}#{self.label}" if self.label else self.test
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Facts and metrics of one model in one environment."""
+
+    key: TestKey
+    model: str
+    """As the test gave it."""
+    environment: Environment
+    facts: Facts | None
+    """From the profile; None where no profile could be made."""
+    metrics: Mapping[str, tuple[float, ...]]
+    """Metric name -> one value per process, in inner units (ns, bytes, 1/s)."""
+    not_measured: Mapping[str, str]
+    """Metric name, or `facts` -> why it is missing."""
+    rounds: int = 0
+    """Timed rounds over all processes."""
+    threads: int = 0
+    """Intra-op threads that were set; 0 where the session options of the test set them."""
+    disturbance: str = ""
+    """What else used the device meanwhile; empty where nothing did."""
+    warnings: tuple[str, ...] = ()
+    """What a reader should know and no verdict says."""
+
+    @property
+    def unavailable_facts(self) -> str:
+        """Why no fact can be told; empty where they can."""
+        if self.facts is None:
+            return self.not_measured.get("facts", "no profile was made")
+        return self.facts.unavailable or ""

@@ -1,0 +1,140 @@
+"""The hooks of a measuring session: prepare, judge, carry to the controller, write baselines, report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .core.errors import OnnxPerfError
+from .core.outcome import TestOutcome
+from .report import text
+from .report.summary import header_lines, summary_lines
+from .session import OUTCOMES, ActiveSession, write_baselines
+from .transport import attach, detach, is_breach
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from _pytest.terminal import TerminalReporter
+
+BREACH: pytest.StashKey[bool] = pytest.StashKey()
+
+
+class Hooks:
+    """Registered under --onnxperf."""
+
+    def __init__(self, active: ActiveSession) -> None:
+        self._active = active
+        self._tests: dict[str, TestOutcome] = {}
+        self._passed: set[str] = set()
+        self._updated: list[str] = []
+        self._not_updated: list[str] = []
+
+    # -- before ----------------------------------------------------------------------------------------------------
+
+    def pytest_report_header(self, config: pytest.Config) -> list[str]:
+        """Say what will be measured: runtime, EP, device, baselines."""
+        if config.option.collectonly:
+            return []
+        try:
+            environment = self._active.environment()
+        except OnnxPerfError as error:
+            return [f"onnxperf: {line}" for line in str(error).splitlines()]
+        store, key = self._active.store, environment.key
+        return header_lines(
+            environment, str(self._active.settings.baseline_dir), store.environment_keys(), store.latest_date(key),
+            is_auto=not self._active.settings.names_ep,
+        )  # fmt: skip
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker of pytest-xdist what was probed, so that it need not probe again."""
+        node.workerinput["onnxperf_probe"] = self._active.prober.findings()
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """In a worker, take what the controller probed."""
+        workerinput = getattr(session.config, "workerinput", {})
+        if "onnxperf_probe" in workerinput:
+            self._active.prober.take(workerinput["onnxperf_probe"])
+
+    # -- each test -------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Check the markers: what is wrong in one fails its test before it runs."""
+        item.stash[BREACH] = False
+        try:
+            self._active.prepare(item)
+        except OnnxPerfError as error:
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Judge what the test measured once its own code has passed."""
+        try:
+            result = yield
+        except BaseException:
+            outcomes = self._active.outcomes(item)
+            if any(outcome.verdict.fails for outcome in outcomes):
+                item.add_report_section("call", "onnxperf", text.failure(item.nodeid, outcomes))
+            raise
+        self._raise(item)
+        return result
+
+    def _raise(self, item: pytest.Item) -> None:
+        outcomes = self._active.outcomes(item)
+        if not outcomes and item.get_closest_marker("onnx_budget"):
+            pytest.fail(text.nothing_measured(), pytrace=False)
+        if any(outcome.verdict.fails for outcome in outcomes):
+            item.stash[BREACH] = True
+            pytest.fail(text.failure(item.nodeid, outcomes), pytrace=False)
+        if any(outcome.verdict.skips for outcome in outcomes):
+            pytest.skip(text.failure(item.nodeid, outcomes))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put numbers into JUnit's properties, the table into a section, and the outcome onto the report."""
+        report = yield
+        outcomes = item.stash.get(OUTCOMES, []) if report.when == "call" else []
+        if outcomes:
+            report.user_properties += text.properties(outcomes)
+            if item.config.get_verbosity() > 0:
+                report.sections.append(("onnxperf op tables", text.tables(outcomes)))
+            attach(report, TestOutcome(item.nodeid, tuple(outcomes), item.stash[BREACH]))
+        return report
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Give a broken budget or a regression its own letter."""
+        if report.failed and is_breach(report):
+            return "failed", "P", "PERF"
+        return None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect the outcomes, on the controller where there are workers."""
+        outcome = detach(report)
+        if outcome is not None and report.outcome != "rerun":  # type: ignore[comparison-overlap]  # rerunfailures' word
+            self._tests[outcome.nodeid] = outcome
+            (self._passed.add if report.passed else self._passed.discard)(outcome.nodeid)
+
+    # -- after -----------------------------------------------------------------------------------------------------
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the baselines of the tests that passed."""
+        if self._active.settings.update and not hasattr(session.config, "workerinput"):
+            passed = [self._tests[nodeid] for nodeid in self._tests if nodeid in self._passed]
+            self._updated, self._not_updated = write_baselines(self._active.store, self._active.settings, passed)
+            if self._not_updated and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+        """Say what was judged, what was not and why, and what was updated."""
+        lines = summary_lines(
+            [outcome for test in self._tests.values() for outcome in test.outcomes],
+            updating=self._active.settings.update, updated=self._updated, not_updated=self._not_updated,
+            verbosity=config.get_verbosity(),
+        )  # fmt: skip
+        if lines:
+            terminalreporter.write_sep("=", "onnxperf")
+        for line in lines:
+            terminalreporter.write_line(line)

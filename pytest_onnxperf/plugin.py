@@ -1,0 +1,48 @@
+"""The pytest plugin: what every session pays for. The rest is in `hooks`, which --onnxperf alone brings in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .declare import add_options, is_enabled, register_markers
+from .fixtures import onnx_session as onnx_session  # a fixture is found by its name in the plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FIXTURES = frozenset(["onnx_session"])
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and under --onnxperf the measuring session."""
+    register_markers(config)
+    if not is_enabled(config):
+        return
+    from .core.errors import OnnxPerfError
+    from .hooks import Hooks
+    from .session import ActiveSession
+    from .settings import resolve
+    from .state import ACTIVE
+
+    try:
+        active = ActiveSession(config, resolve(config))
+    except OnnxPerfError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[ACTIVE] = active
+    config.pluginmanager.register(Hooks(active), "onnxperf-session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Without --onnxperf, skip what measures."""
+    if is_enabled(config):
+        return
+    for item in items:
+        if not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) or item.get_closest_marker("onnx_budget"):
+            item.add_marker(pytest.mark.skip(reason="needs --onnxperf"))

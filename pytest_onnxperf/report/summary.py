@@ -1,0 +1,186 @@
+"""The header and the summary of a session: what is measured, what was judged, and what was not and why."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from pytest_onnxperf.core.metrics import METRIC
+from pytest_onnxperf.core.providers import short_name
+from pytest_onnxperf.core.states import State
+from pytest_onnxperf.core.units import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pytest_onnxperf.core.environment import Environment
+    from pytest_onnxperf.core.outcome import Outcome
+
+_NAME_WIDTH: Final = 38
+_WIDTH: Final = 78
+_MOST_NAMES: Final = 3
+
+
+def header_lines(
+    environment: Environment, baseline_dir: str, recorded_keys: Sequence[str], latest_date: str, *, is_auto: bool
+) -> list[str]:
+    """Return the lines of pytest's header.
+
+    Args:
+        environment: Of tests that demand no other EP.
+        baseline_dir: As the options give it.
+        recorded_keys: Environment keys that have baselines.
+        latest_date: ISO date of the latest entry for this environment; empty where there is none.
+        is_auto: Whether the EP was chosen by `auto`.
+    """
+    short = short_name(environment.execution_provider)
+    lines = []
+    others = sorted({key.rsplit(".", 1)[1] for key in recorded_keys} - {short})
+    if is_auto and others and not any(key.endswith("." + short) for key in recorded_keys):
+        lines.append(
+            f"onnxperf: WARNING: auto fell back to {short}, which has no baselines; {baseline_dir} holds those of "
+            f"{', '.join(others)}"
+        )
+    lines.append(f"onnxperf: {environment.execution_provider} on {environment.device}")
+    lines.append("onnxperf: " + ", ".join(f"{name} {version}" for name, version in environment.versions.items()))
+    where = f"{baseline_dir}/{environment.key}"
+    lines.append(f"onnxperf: {where}, latest entry of {latest_date}" if latest_date else f"onnxperf: no {where} yet")
+    return lines
+
+
+def summary_lines(
+    outcomes: Sequence[Outcome], *, updating: bool, updated: Sequence[str], not_updated: Sequence[str], verbosity: int
+) -> list[str]:
+    """Return the lines of the summary section; none where nothing was measured and nothing is to be said."""
+    lines: list[str] = []
+    if verbosity >= 0:
+        lines += [measurement_line(outcome) for outcome in outcomes]
+        lines += [f"  {line}" for outcome in outcomes if verbosity > 0 for line in _details(outcome)]
+    if outcomes:
+        lines += _wrapped(_counts(outcomes))
+    if not updating:
+        lines += [line for text in _not_compared(outcomes) for line in _wrapped(text)]
+    if updating:
+        said = [f"updated: {text}" for text in updated]
+        said = said or (["updated: nothing, all is as recorded"] if outcomes else [])
+        lines += [line for text in said for line in _wrapped(text)]
+    lines += [line for text in not_updated for line in _wrapped(f"NOT UPDATED: {text}")]
+    return lines
+
+
+def measurement_line(outcome: Outcome) -> str:
+    """Return the one line of a measurement: name, latency, change, memcpy nodes, state.
+
+    The state is two words where facts and times came out differently.
+    """
+    record = outcome.record
+    name = _shortened(record.key.entry)
+    latency = METRIC["latency_p50"].shown(record.metrics["latency_p50"]) if "latency_p50" in record.metrics else "-"
+    memcpy = "?" if record.facts is None or record.unavailable_facts else str(record.facts.memcpy)
+    return f"{name:<{_NAME_WIDTH}} {latency:>9}  memcpy {memcpy:<3} {_state(outcome)}"
+
+
+def _shortened(name: str) -> str:
+    """Cut a long name in its middle: its end holds the parameters and the label."""
+    if len(name) <= _NAME_WIDTH:
+        return name
+    tail = _NAME_WIDTH // 2
+    return f"{name[: _NAME_WIDTH - tail - 3]}...{name[-tail:]}"
+
+
+def _state(outcome: Outcome) -> str:
+    verdict = outcome.verdict
+    if verdict.broken or verdict.worse or verdict.cannot_tell:
+        return verdict.state
+    facts = _worst(c.state for c in verdict.comparisons if c.name not in METRIC)
+    times = _worst(c.state for c in verdict.comparisons if c.name in METRIC and METRIC[c.name].is_timed)
+    if facts == times or times is None:
+        return str(facts or State.OK)
+    return f"facts {facts}, times {times}"
+
+
+def _worst(states: Iterable[State]) -> State | None:
+    return min(states, key=lambda state: state.severity, default=None)
+
+
+def _details(outcome: Outcome) -> Iterator[str]:
+    """Return every comparison and limit of a measurement, for -v."""
+    record, verdict = outcome.record, outcome.verdict
+    yield f"{record.key.module}::{record.key.entry}: {record.rounds} rounds, {record.threads} threads"
+    for limit in verdict.limits:
+        yield f"  {limit.state}: {limit.key} {limit.actual} (budget {limit.limit})".rstrip()
+    for comparison in verdict.comparisons:
+        yield f"  {comparison.state}: {comparison.text}"
+    for name, values in record.metrics.items():
+        metric = METRIC[name]
+        if not metric.gated:
+            yield f"  shown: {metric.label} {quantity(median(values) / metric.per_unit, metric.unit)}"
+
+
+def _counts(outcomes: Sequence[Outcome]) -> str:
+    limits = Counter(str(limit.state) for outcome in outcomes for limit in outcome.verdict.limits)
+    states = Counter(str(c.state) for outcome in outcomes for c in outcome.verdict.comparisons)
+    parts = [f"{len(outcomes)} measurement{'s' if len(outcomes) != 1 else ''}"]
+    if limits:
+        parts.append("budgets: " + ", ".join(f"{limits[name]} {name}" for name in sorted(limits)))
+    if states:
+        ordered = sorted(states, key=lambda name: State(name).severity)
+        parts.append("against baselines: " + ", ".join(f"{states[name]} {name}" for name in ordered))
+    return "; ".join(parts)
+
+
+def _not_compared(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Say what was not compared and why, with what to do."""
+    missing: dict[str, set[str]] = {}
+    partly: dict[str, set[str]] = {}
+    for outcome in outcomes:
+        states = {c.state for c in outcome.verdict.comparisons}
+        if State.NO_BASELINE in states:
+            is_whole = states <= {State.NO_BASELINE, State.CANNOT_TELL, State.UNSTABLE}
+            where = missing if is_whole else partly
+            where.setdefault(outcome.record.environment.key, set()).add(outcome.record.key.entry)
+    for key, tests in sorted(missing.items()):
+        yield f"{_tests(len(tests))} no baseline for {key}: run --onnxperf-update"
+    for key, tests in sorted(partly.items()):
+        yield f"{_tests(len(tests))} facts alone as baseline for {key}: --onnxperf-update records times too"
+    others = {o.verdict.other_environment for o in outcomes if o.verdict.other_environment}
+    if others:
+        count = sum(bool(o.verdict.other_environment) for o in outcomes)
+        yield f"{count} compared in facts alone, with another device: {', '.join(sorted(others))}"
+    yield from _not_applicable(outcomes)
+    yield from _remarks(outcomes)
+
+
+def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Say what a reader should know of single measurements."""
+    for outcome in outcomes:
+        name = outcome.record.key.entry
+        for comparison in outcome.verdict.comparisons:
+            if comparison.state in (State.CANNOT_TELL, State.UNSTABLE):
+                yield f"{name}: {comparison.text}"
+            if comparison.since_anchor:
+                yield f"{name}: {comparison.since_anchor}"
+    disturbed = [outcome.record for outcome in outcomes if outcome.record.disturbance]
+    if disturbed:
+        names = ", ".join(_shortened(record.key.entry) for record in disturbed[:_MOST_NAMES])
+        more = ", ..." if len(disturbed) > _MOST_NAMES else ""
+        yield f"{len(disturbed)} disturbed, {disturbed[0].disturbance}: {names}{more}"
+    changes = {change for outcome in outcomes for change in outcome.verdict.version_changes}
+    if changes:
+        yield f"since the baselines: {', '.join(sorted(changes))}"
+
+
+def _not_applicable(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    counts = Counter((on, o.record.environment.key) for o in outcomes for on in o.verdict.not_applicable)
+    for (on, key), count in sorted(counts.items()):
+        yield f"{count} budget{'s' if count != 1 else ''} on={on!r} not applicable: measured on {key}"
+
+
+def _tests(count: int) -> str:
+    return f"{count} test has" if count == 1 else f"{count} tests have"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)

@@ -1,0 +1,172 @@
+"""The text of a failure, its tables, and the numbers for JUnit: what a person reads of one test."""
+
+from __future__ import annotations
+
+import textwrap
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from pytest_onnxperf.core.metrics import METRIC
+from pytest_onnxperf.core.providers import CPU
+from pytest_onnxperf.core.states import Limit, State
+from pytest_onnxperf.core.units import significant
+
+from .profile import op_table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_onnxperf.core.judge import Verdict
+    from pytest_onnxperf.core.outcome import Outcome
+    from pytest_onnxperf.core.record import Record
+
+_WIDTH: Final = 78
+_TOP_ROWS: Final = 5
+
+# What to do about a limit or a comparison that failed, by its key, its name or the part before a dot.
+_ADVICE: Final = {
+    "memcpy": "A memcpy node copies a tensor between host and device on every run. The nodes on the CPU force them: "
+    "export with an opset and types that the EP has kernels for, or keep that part of the graph together.",
+    "cpu_nodes": "Nodes ran on the CPU although another EP was asked for: it has no kernel for that op, opset or type. "
+    "Ops that may stay there can be named with allow_cpu_ops.",
+    "require_ops": "An operator that was required did not run: a fusion did not happen, or the exporter changed. "
+    "Compare with `onnxperf diff` against a profile in which it ran.",
+    "fused_ops": "A fusion was lost: check the exporter, the opset, and graph_optimization_level.",
+    "latency_p50": "Compare the op tables of both versions with `onnxperf diff OLD NEW`; check that nothing else used "
+    "the device.",
+    "facts": "Facts come from the profile: see above why it cannot tell, and measure one session without it.",
+}
+_ALIASES: Final = {
+    "max_memcpy": "memcpy", "max_memcpy_share": "memcpy", "max_cpu_nodes": "cpu_nodes", "max_latency_ms": "latency_p50",
+    "max_p90_ms": "latency_p50", "max_p99_ms": "latency_p50", "min_throughput": "latency_p50",
+}  # fmt: skip
+
+
+def nothing_measured() -> str:
+    """Return the text for a test with a budget that measured nothing."""
+    return (
+        "this test declares a budget (onnx_budget) and measured nothing, so the budget was not judged.\n\n"
+        "Ask for the fixture onnx_session and call onnx_session(MODEL).measure(...) in the test"
+    )
+
+
+def failure(nodeid: str, outcomes: Sequence[Outcome]) -> str:
+    """Return the text of a test that its budget or baseline fails: every breach with both numbers, worst first."""
+    failing = [outcome for outcome in outcomes if outcome.verdict.fails or outcome.verdict.skips]
+    return "\n\n".join("\n".join(_failure(nodeid, outcome)) for outcome in failing)
+
+
+def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
+    record, verdict = outcome.record, outcome.verdict
+    label = f" ({record.key.label})" if record.key.label else ""
+    yield _headline(outcome)
+    yield f"{record.model}{label} on {record.environment.execution_provider}, {record.environment.device}"
+    yield ""
+    yield from _breaches(verdict)
+    yield ""
+    yield from _evidence(record)
+    if verdict.worse:
+        where = verdict.baseline_path if not verdict.other_environment else f"of {verdict.other_environment}"
+        yield f"Baseline: {where} ({verdict.baseline_date or 'no entry'})"
+        if verdict.version_changes:
+            yield from _wrapped(f"Since then: {', '.join(verdict.version_changes)}")
+        yield ""
+    yield "What to do"
+    for advice in _advice(outcome):
+        yield from _wrapped(f"- {advice}", "  ")
+    if verdict.worse:
+        yield from _wrapped("- If this is intended, record it:", "  ")
+        yield f"    pytest --onnxperf-update '{nodeid}'"
+    if outcome.kept:
+        yield f"- Look closer: onnxperf profile\n    {outcome.kept}"
+
+
+def _breaches(verdict: Verdict) -> Iterator[str]:
+    for limit in verdict.limits:
+        if limit.state is Limit.BROKEN:
+            yield from _row("over budget", f"{limit.key}: {limit.actual}, budget {limit.limit}", limit.why)
+        if limit.state is Limit.CANNOT_TELL:
+            yield from _row("cannot tell", f"{limit.key}: budget {limit.limit}", limit.why)
+    # While baselines are updated a regression does not fail, and is still worth a line.
+    for comparison in verdict.comparisons:
+        if comparison in verdict.worse or comparison.state is State.REGRESSED:
+            yield from _row(str(comparison.state), comparison.text, comparison.since_anchor)
+
+
+def _headline(outcome: Outcome) -> str:
+    """Return the worst of what failed, for the one line that pytest's short summary shows."""
+    verdict = outcome.verdict
+    count = len(verdict.broken) + len(verdict.worse) + len(verdict.cannot_tell)
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    if verdict.broken:
+        worst = verdict.broken[0]
+        return f"{worst.key}: {worst.actual}, budget {worst.limit}{more}"
+    if verdict.worse:
+        return f"{verdict.worse[0].state}: {verdict.worse[0].text}{more}"
+    return f"{verdict.cannot_tell[0].key}: cannot tell, {verdict.cannot_tell[0].why.splitlines()[0]}{more}"
+
+
+def _row(state: str, what: str, detail: str) -> Iterator[str]:
+    yield from textwrap.wrap(
+        f"{state:<11}  {what}", _WIDTH, initial_indent="  ", subsequent_indent=" " * 15, break_on_hyphens=False
+    )
+    if detail:
+        yield from textwrap.wrap(detail, _WIDTH, initial_indent=" " * 15, subsequent_indent=" " * 15)
+
+
+def _wrapped(text: str, indent: str = "") -> Iterator[str]:
+    yield from textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+
+
+def _evidence(record: Record) -> Iterator[str]:
+    """Return what ran where, and the rows of the op table that cost most."""
+    facts = record.facts
+    if facts is None:
+        return
+    if record.environment.execution_provider != CPU:
+        on_cpu = [f"{count} {op.split(':')[1]}" for op, count in sorted(facts.ops.items()) if op.startswith(CPU)]
+        if on_cpu:
+            yield from _wrapped(f"On the CPU, a run: {', '.join(on_cpu)}", "  ")
+        if facts.shape_nodes:
+            names = ", ".join(sorted({counted.node.op_type for counted in facts.shape_nodes}))
+            yield from _wrapped(f"Of these on purpose, for shapes, and not counted: {names}", "  ")
+    if facts.op_table:
+        yield from op_table_lines(facts.op_table, top=_TOP_ROWS)
+        yield ""
+
+
+def _advice(outcome: Outcome) -> list[str]:
+    names = [limit.key for limit in (*outcome.verdict.broken, *outcome.verdict.cannot_tell)]
+    names += [comparison.name.split(".")[0] for comparison in outcome.verdict.worse]
+    keys = dict.fromkeys(_ALIASES.get(name, name) for name in names)
+    found = [_ADVICE[key] for key in keys if key in _ADVICE]
+    if outcome.verdict.cannot_tell:
+        found.append("A budget that cannot be judged fails its test (onnxperf_unverifiable = fail, skip or pass).")
+    return found
+
+
+def tables(outcomes: Sequence[Outcome]) -> str:
+    """Return the whole op table of each measurement."""
+    blocks = []
+    for outcome in outcomes:
+        if outcome.record.facts is not None:
+            rows = op_table_lines(outcome.record.facts.op_table, top=None)
+            blocks.append("\n".join([f"{outcome.record.model} {outcome.record.key.label}".rstrip(), *rows]))
+    return "\n\n".join(blocks)
+
+
+def properties(outcomes: Sequence[Outcome]) -> list[tuple[str, object]]:
+    """Return JUnit properties of a test: plain int, float and str, since anything else breaks pytest-xdist."""
+    result: list[tuple[str, object]] = []
+    for outcome in outcomes:
+        record = outcome.record
+        prefix = f"onnxperf.{record.key.label}." if record.key.label else "onnxperf."
+        result.append((f"{prefix}state", outcome.verdict.state))
+        result.append((f"{prefix}execution_provider", record.environment.execution_provider))
+        for name, values in record.metrics.items():
+            metric = METRIC[name]
+            result.append((f"{prefix}{metric.stored_name}", significant(median(values) / metric.per_unit)))
+        if record.facts is not None and not record.unavailable_facts:
+            for name in ("memcpy", "cpu_nodes", "nodes"):
+                result.append((f"{prefix}{name}", int(getattr(record.facts, name))))
+    return result

@@ -1,0 +1,63 @@
+"""What the operating system says of this process and of the machine while it measures."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+# Fields of the `cpu` line of /proc/stat in which the machine worked, for anyone: user nice system irq softirq steal.
+# (Guest time is part of user; idle and iowait are rest.) Source: proc(5).
+_BUSY_FIELDS = (0, 1, 2, 5, 6, 7)
+
+
+def cores() -> int:
+    """Return the number of CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def peak_rss_bytes() -> int | None:
+    """Return the high-water mark of resident memory of this process; None where the system does not tell."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+            for line in status:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+class LoadMeter:
+    """Measures how much of the machine other processes used between two readings."""
+
+    def __init__(self, clock_s: float) -> None:
+        self._start_s = clock_s
+        self._start = _busy_s()
+
+    def other_load(self, clock_s: float) -> float | None:
+        """Return the share of the usable cores that others used, 0 to 1; None where it cannot be known."""
+        end = _busy_s()
+        wall_s = clock_s - self._start_s
+        if self._start is None or end is None or wall_s <= 0.05:
+            return None
+        others = (end["machine"] - self._start["machine"]) - (end["own"] - self._start["own"])
+        return max(0.0, others / (wall_s * cores()))
+
+
+def _busy_s() -> dict[str, float] | None:
+    try:
+        with open("/proc/stat", encoding="ascii") as stat:
+            fields = stat.readline().split()[1:]
+        ticks_per_s = os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, AttributeError):
+        return None
+    times = os.times()
+    machine = sum(int(fields[place]) for place in _BUSY_FIELDS if place < len(fields)) / ticks_per_s
+    return {"machine": machine, "own": times.user + times.system}

@@ -1,0 +1,135 @@
+"""The steps of a measurement, one after another on one session: open, feeds, warm up, rounds or profiled runs, close.
+
+The same object works in a measuring process and, with `--onnxperf-isolation=none`, in the test's own.
+"""
+
+from __future__ import annotations
+
+import gc
+import platform
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import binding, inputs, running
+from .machine import LoadMeter, cores, peak_rss_bytes
+from .session import StepError, create_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+# A block ends here whatever its time limit says, so that a model of a microsecond does not fill the pipe.
+MAX_ROUNDS = 200_000
+
+
+class Steps:
+    """One session and what is done with it. Times are ns of the monotonic clock unless said otherwise."""
+
+    def __init__(self) -> None:
+        self._session: Any = None
+        self._feeds: dict[str, Any] = {}
+        self._run: Callable[[], Any] = _no_feeds
+        self._profiling = False
+
+    def hello(self) -> dict[str, Any]:
+        """Say which interpreter and runtime these are.
+
+        Raises:
+            StepError: onnxruntime is not installed or does not import.
+        """
+        try:
+            import onnxruntime
+        except ImportError as error:
+            msg = "runtime"
+            raise StepError(msg, f"onnxruntime cannot be imported: {error}") from error
+        versions = {
+            "onnxruntime": str(onnxruntime.__version__),
+            "numpy": str(np.__version__),
+            "python": platform.python_version(),
+        }
+        cuda = getattr(onnxruntime, "cuda_version", "")
+        if cuda:
+            versions["cuda"] = str(cuda)
+        return {"versions": versions, "available": onnxruntime.get_available_providers(), "cores": cores()}
+
+    def open(self, job: dict[str, Any]) -> dict[str, Any]:
+        """Create the session of `job` (see `create_session`) and return `load_ns`, `inputs` and `providers`."""
+        self._session, load_ns = create_session(job)
+        self._profiling = bool(job["profile_prefix"])
+        return {
+            "load_ns": load_ns,
+            "inputs": inputs.describe_inputs(self._session),
+            "providers": self._session.get_providers(),
+        }
+
+    def make_feeds(self, shapes: dict[str, Any], ranges: dict[str, Any], bind: bool) -> dict[str, Any]:
+        """Make seeded feeds of the given shapes; with `bind` inputs and outputs are kept on the device."""
+        return self._take(inputs.make_feeds(self._session, shapes, ranges), bind)
+
+    def set_feeds(self, feeds: Mapping[str, Any], bind: bool) -> dict[str, Any]:
+        """Take the arrays of the test, once they are checked against the session."""
+        return self._take(inputs.check_feeds(self._session, dict(feeds)), bind)
+
+    def _take(self, feeds: dict[str, Any], bind: bool) -> dict[str, Any]:
+        if bind:
+            self._run = binding.bind(self._session, feeds).run
+        else:
+            self._run = running.runner(self._session, feeds)
+        return {"feeds": sorted(feeds)}
+
+    def warm_up(self, rounds: int) -> dict[str, Any]:
+        """Run `rounds` untimed rounds; the time of the first is the cold start."""
+        times_ns = [self.round()["round_ns"] for _ in range(rounds)]
+        return {"cold_start_ns": times_ns[0] if times_ns else None}
+
+    def round(self) -> dict[str, Any]:
+        """Run once and return the time, outputs on the host."""
+        begin_ns = time.perf_counter_ns()
+        self._run()
+        return {"round_ns": time.perf_counter_ns() - begin_ns}
+
+    def block(self, min_rounds: int, max_time_s: float) -> dict[str, Any]:
+        """Run rounds for `max_time_s`, at least `min_rounds`, with the garbage collector off."""
+        run, clock = self._run, time.perf_counter_ns
+        rounds_ns: list[int] = []
+        gc.collect()
+        gc.disable()
+        meter = LoadMeter(time.monotonic())
+        end_ns = clock() + int(max_time_s * 1e9)
+        try:
+            while True:
+                begin_ns = clock()
+                run()
+                now_ns = clock()
+                rounds_ns.append(now_ns - begin_ns)
+                if len(rounds_ns) >= min_rounds and (now_ns >= end_ns or len(rounds_ns) >= MAX_ROUNDS):
+                    break
+        finally:
+            gc.enable()
+        other_load = meter.other_load(time.monotonic())
+        return {"rounds_ns": rounds_ns, "other_load": other_load, "peak_rss_bytes": peak_rss_bytes()}
+
+    def profile(self, runs: int) -> dict[str, Any]:
+        """Run `runs` profiled runs and return a window of the profile's own clock around each, in ns."""
+        start_ns = self._session.get_profiling_start_time_ns()
+        windows: list[Sequence[int]] = []
+        for _ in range(runs):
+            begin_ns = time.time_ns()  # the profile's clock is the system clock, though its docstring says monotonic
+            self.round()
+            windows.append((begin_ns - start_ns, time.time_ns() - start_ns))
+        return {"windows": windows}
+
+    def close(self) -> dict[str, Any]:
+        """End profiling, drop the session, and return the path of the profile, "" where there is none."""
+        path: str | None = None
+        if self._session is not None and self._profiling:
+            path = self._session.end_profiling()
+        self._session, self._run, self._profiling = None, _no_feeds, False
+        gc.collect()
+        return {"profile_path": path or ""}
+
+
+def _no_feeds() -> None:
+    msg = "input"
+    raise StepError(msg, "no feeds were given yet")

@@ -1,0 +1,74 @@
+"""One measurement at a time on a device: a file lock per device and user, for all pytest processes of a machine."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from filelock import FileLock, Timeout
+
+from pytest_onnxperf.core.environment import slug
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_POLL_S: Final = 0.5
+
+
+def lock_directory() -> Path:
+    """Return the directory of this user's locks, made if need be.
+
+    Lock files stay there, empty: to delete one while another process waits for it would let two in at once.
+    """
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    directory = Path(tempfile.gettempdir()) / f"onnxperf-locks-{user}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    return directory
+
+
+def device_name(execution_provider: str, provider_options: Mapping[str, object], environment: Mapping[str, str]) -> str:
+    """Name the physical device that a session will use.
+
+    Args:
+        execution_provider: The EP's short name.
+        provider_options: `device_id` is read, 0 if it is not there.
+        environment: Environment variables; `CUDA_VISIBLE_DEVICES` renumbers the devices of CUDA.
+
+    >>> device_name("cuda", {"device_id": 1}, {"CUDA_VISIBLE_DEVICES": "4,6"})
+    'cuda-6'
+    """
+    if execution_provider == "cpu":
+        return "cpu"
+    device = str(provider_options.get("device_id", 0))
+    visible = [name.strip() for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    if execution_provider in ("cuda", "tensorrt", "trt-rtx"):
+        if device.isdigit() and int(device) < len(visible):
+            device = visible[int(device)]
+        execution_provider = "cuda"
+    return slug(f"{execution_provider}-{device}")
+
+
+@contextmanager
+def claimed(device: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold the lock of a device; `waiting` is called about twice a second until it is free."""
+    lock = FileLock(lock_directory() / f"device-{device}.lock")
+    while True:
+        try:
+            lock.acquire(timeout=_POLL_S)
+            break
+        except Timeout:
+            waiting()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def file_lock(path: Path) -> FileLock:
+    """Return the lock that writers of one file share; it lies beside the locks of devices, not beside the file."""
+    name = sha256(str(path.resolve()).encode()).hexdigest()[:24]
+    return FileLock(lock_directory() / f"file-{name}.lock", timeout=60)

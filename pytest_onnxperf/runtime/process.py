@@ -1,0 +1,241 @@
+"""Starts a measuring process, sends it steps and reads its answers; and the same steps in this process, for debuggers.
+
+A process that crashes, hangs or answers with an error ends as one exception that says what it printed and where the
+whole log is. However it ends, the process is gone when `close()` or the `with` block is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderError
+
+from .child.main import answer
+from .child.protocol import pack_feeds, read_frame, write_frame
+from .child.steps import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+CHILD: Final = Path(__file__).parent / "child"
+
+# Loads the child from its source under a name of its own, so that an interpreter without this package can run it.
+# The empty entry of sys.path goes first: the working directory must not shadow numpy.
+_BOOT: Final = """
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("onnxperf_child", sys.argv[1] + "/__init__.py", submodule_search_locations=[sys.argv[1]])
+sys.modules["onnxperf_child"] = module_from_spec(spec)
+spec.loader.exec_module(sys.modules["onnxperf_child"])
+from onnxperf_child.main import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+# Coverage and its friends would measure, and slow, what is being measured.
+_ENV_DROPPED: Final = ("COVERAGE_PROCESS_START", "COV_CORE_SOURCE", "COV_CORE_CONFIG", "COV_CORE_DATAFILE")
+_LOG_TAIL_LINES: Final = 15
+_POLL_S: Final = 0.5
+
+
+class Worker(Protocol):
+    """Does the steps of `runtime.child.steps.Steps`, wherever it is."""
+
+    def call(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """Do one step and return its result."""
+
+    def close(self) -> dict[str, Any]:
+        """End the session, and the process if there is one; return the result of the step `close`."""
+
+    def log(self) -> str:
+        """Return what the runtime printed so far, standard output and error together."""
+
+
+class InlineWorker:
+    """Does the steps in this process, with this process's noise, log and memory."""
+
+    def __init__(self) -> None:
+        self._steps = Steps()
+
+    def call(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """Do one step and return its result."""
+        feeds = arguments.get("feeds")
+        specs, blobs = pack_feeds(feeds) if feeds is not None else ([], [])
+        return _result(answer(self._steps, command, {**arguments, "feeds": specs} if feeds else arguments, blobs), "")
+
+    def close(self) -> dict[str, Any]:
+        """Drop the session."""
+        return self.call("close")
+
+    def log(self) -> str:
+        """Return nothing: what the runtime prints goes where this process prints."""
+        return ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._steps.close()
+
+
+class ProcessWorker:
+    """Does the steps in a fresh process."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        timeout_s: float,
+        python: str = sys.executable,
+        environment: Mapping[str, str] | None = None,
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start the process.
+
+        Args:
+            directory: An existing directory for its log files; they stay there.
+            timeout_s: It is killed this many seconds after its start.
+            python: The interpreter, with numpy and the runtime; it need not have this package.
+            environment: Variables set beside those of this process.
+            alive: Called about twice a second while an answer is awaited.
+        """
+        self._stdout_path, self._stderr_path = directory / "stdout.log", directory / "stderr.log"
+        self._timeout_s, self._alive = timeout_s, alive
+        self._deadline_s = time.monotonic() + timeout_s
+        variables = {name: value for name, value in os.environ.items() if name not in _ENV_DROPPED}
+        variables |= {"ORT_DISABLE_TELEMETRY": "1", **(environment or {})}
+        arguments = [str(CHILD), str(self._stdout_path), str(self._stderr_path), str(os.getpid())]
+        with self._stderr_path.open("ab") as early_errors:
+            self._process = subprocess.Popen(
+                [python, "-c", _BOOT, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=early_errors,
+                env=variables,
+                start_new_session=True,  # Ctrl-C goes to pytest alone, which then ends the process
+            )
+        self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, name="onnxperf-reader", daemon=True).start()
+
+    def _read(self) -> None:
+        stdout = self._process.stdout
+        assert stdout is not None
+        while (frame := read_frame(stdout)) is not None:
+            self._answers.put(frame[0])
+        self._answers.put(None)
+
+    def call(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """Do one step and return its result.
+
+        Raises:
+            ProviderError: The EP does not run.
+            ModelError: The runtime refuses the model.
+            MeasurementError: Anything else: a step failed, the process crashed, or it was killed at its time limit.
+        """
+        blobs: Sequence[bytes] = ()
+        if "feeds" in arguments:
+            arguments["feeds"], blobs = pack_feeds(arguments["feeds"])
+        stdin = self._process.stdin
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # if it is dead, the answer below says how it died
+            write_frame(stdin, {"command": command, "arguments": arguments}, blobs)
+        return _result(self._await(command), self._ending())
+
+    def _await(self, command: str) -> dict[str, Any]:
+        while True:
+            left_s = self._deadline_s - time.monotonic()
+            if left_s <= 0:
+                self.kill()
+                msg = (
+                    f"the measuring process was ended after {self._timeout_s:g} s, in its step `{command}` "
+                    f"(--onnxperf-timeout){self._ending()}"
+                )
+                raise MeasurementError(msg)
+            try:
+                message = self._answers.get(timeout=min(left_s, _POLL_S))
+            except queue.Empty:
+                self._alive()
+                continue
+            if message is None:
+                msg = f"the measuring process {self._how_it_died()} in its step `{command}`{self._ending()}"
+                raise MeasurementError(msg)  # fmt: skip
+            return message
+
+    def _how_it_died(self) -> str:
+        code = self._process.wait()
+        if code >= 0:
+            return f"exited with status {code}"
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        hint = ", perhaps because memory ran out" if name == "SIGKILL" else ""
+        return f"was killed by {name}{hint}"
+
+    def _ending(self) -> str:
+        """Return the last lines it printed and where the whole log is, to stand behind a message."""
+        lines = [line for line in self.log().splitlines() if line.strip()]
+        tail = "".join(f"\n  | {line[:200]}" for line in lines[-_LOG_TAIL_LINES:])
+        return f"\nLast output:{tail}\nFull log: {self._stderr_path.parent}" if tail else ""
+
+    def log(self) -> str:
+        """Return what the process printed so far, standard output first."""
+        paths = (self._stdout_path, self._stderr_path)
+        return "".join(path.read_text("utf-8", "replace") for path in paths if path.exists())
+
+    def close(self) -> dict[str, Any]:
+        """End the session and the process."""
+        result = self.call("close")
+        self._process.wait(timeout=max(self._deadline_s - time.monotonic(), 1))
+        return result
+
+    def kill(self) -> None:
+        """End the process and its children at once, and wait until it is gone."""
+        if self._process.poll() is None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (AttributeError, ProcessLookupError, PermissionError):
+                self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+def _result(message: dict[str, Any], ending: str) -> dict[str, Any]:
+    error = message.get("error")
+    if error is None:
+        return dict(message["result"])
+    text = error["message"]
+    if error["kind"] == "ep":
+        raise ProviderError(text)
+    if error["kind"] == "model":
+        msg = f"ONNX Runtime cannot load the model: {text}"
+        raise ModelError(msg)
+    if error["kind"] == "python":
+        msg = f"a step failed with a Python error: {text}\n{error['traceback']}{ending}"
+        raise MeasurementError(msg)
+    if error["kind"] in ("run", "memory"):
+        what = "ran out of memory" if error["kind"] == "memory" else "failed in a run"
+        msg = f"ONNX Runtime {what}: {text}{ending}"
+        raise MeasurementError(msg)
+    raise MeasurementError(text)

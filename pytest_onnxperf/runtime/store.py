@@ -1,0 +1,146 @@
+"""Baselines on disk: find, read, and replace atomically under a lock."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from filelock import Timeout
+
+from pytest_onnxperf.core.baseline import Baseline, Entry, merged, read_baseline, write_baseline
+from pytest_onnxperf.core.errors import BaselineError
+from pytest_onnxperf.core.judge import Found
+from pytest_onnxperf.core.providers import short_name
+
+from .lock import file_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_onnxperf.core.environment import Environment
+    from pytest_onnxperf.core.record import TestKey
+
+
+class Store:
+    """The directory of baselines, `<environment key>/<test module path>.json` in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._read: dict[Path, tuple[int, Baseline | None]] = {}
+
+    def path(self, environment_key: str, module: str) -> Path:
+        """Return the file of one test module in one environment; never outside the directory."""
+        parts = ["_up" if part == ".." else part for part in PurePosixPath(module).parts if part not in ("/", ".")]
+        return self.directory.joinpath(environment_key, *parts).with_suffix(".json")
+
+    def load(self, path: Path) -> Baseline | None:
+        """Read one file; None where there is none. A file that did not change is read once.
+
+        Raises:
+            BaselineError: It cannot be read, or its content is wrong.
+        """
+        try:
+            changed_ns = path.stat().st_mtime_ns
+            if path not in self._read or self._read[path][0] != changed_ns:
+                self._read[path] = (changed_ns, read_baseline(path.read_text("utf-8"), str(path)))
+            return self._read[path][1]
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except UnicodeDecodeError as error:
+            msg = f"{path}: not UTF-8 text: {error.reason} at byte {error.start}"
+            raise BaselineError(msg) from error
+        except OSError as error:
+            msg = f"{path}: cannot be read: {error.strerror}"
+            raise BaselineError(msg) from error
+
+    def find(self, key: TestKey, environment: Environment) -> Found:
+        """Return the entry of a measurement, or that of another device with the same EP, the latest by date."""
+        path = self.path(environment.key, key.module)
+        baseline = self.load(path)
+        if baseline is not None and key.entry in baseline.tests:
+            return Found(baseline.tests[key.entry], str(path))
+        others = []
+        for other in self.environment_keys():
+            if other != environment.key and other.endswith("." + short_name(environment.execution_provider)):
+                document = self.load(self.path(other, key.module))
+                if document is not None and key.entry in document.tests:
+                    others.append((document.tests[key.entry].date, other, document.tests[key.entry]))
+        if not others:
+            return Found(None, str(path))
+        _, other, entry = max(others, key=lambda found: found[:2])
+        return Found(entry, str(path), other)
+
+    def environment_keys(self) -> tuple[str, ...]:
+        """Return the keys of all environments that have baselines."""
+        if not self.directory.is_dir():
+            return ()
+        return tuple(sorted(child.name for child in self.directory.iterdir() if child.is_dir() and "." in child.name))
+
+    def latest_date(self, environment_key: str) -> str:
+        """Return the date of the latest entry of an environment; empty where there is none that can be read."""
+        dates = []
+        for path in (self.directory / environment_key).rglob("*.json"):
+            try:
+                baseline = self.load(path)
+            except BaselineError:
+                continue  # its tests say what is wrong with it
+            dates += [entry.date for entry in baseline.tests.values()] if baseline else []
+        return max(dates, default="")
+
+    def update(
+        self, path: Path, environment: Environment, entries: Mapping[str, Entry], mode: str
+    ) -> dict[str, tuple[Entry | None, Entry]]:
+        """Write entries into one file and return old and new of those that changed.
+
+        Args:
+            path: From `path()`.
+            environment: Named in the head of the file.
+            entries: Entry key -> fresh entry.
+            mode: `new` writes only what has no entry; `changed` keeps values inside the old interval; `all` replaces.
+
+        Raises:
+            BaselineError: The file cannot be read or written; it is left as it was.
+        """
+        try:
+            with file_lock(path):
+                self._read.pop(path, None)
+                old = self.load(path) or Baseline(environment.device, environment.execution_provider)
+                changed = {}
+                for key, entry in entries.items():
+                    before = old.tests.get(key)
+                    if before is not None and mode == "new":
+                        continue
+                    after = merged(before, entry, replace_all=mode == "all")
+                    if after != before:
+                        changed[key] = (before, after)
+                if changed:
+                    tests = {**old.tests, **{key: after for key, (_, after) in changed.items()}}
+                    _replace(path, write_baseline(replace(old, tests=tests)))
+                return changed
+        except Timeout as error:
+            msg = f"{path}: another process has held its lock for 60 s: {error.lock_file}"
+            raise BaselineError(msg) from error
+        except OSError as error:
+            msg = (
+                f"{path}: cannot be written: {error.strerror}; it is left as it was. Give --onnxperf-baseline-dir a "
+                f"directory that can be written"
+            )
+            raise BaselineError(msg) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

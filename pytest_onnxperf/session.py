@@ -1,0 +1,172 @@
+"""The measuring session: what is known once --onnxperf is given, and the verdicts of its tests."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from .core.baseline import changes, entry_of
+from .core.environment import Environment
+from .core.errors import BaselineError, ProviderError
+from .core.judge import Policy, Verdict, judge
+from .core.outcome import Outcome, TestOutcome
+from .core.providers import Provider, provider_of
+from .marks import budgets_of, settings_of
+from .progress import Progress
+from .runtime.devices import Device, describe_device
+from .runtime.probe import Prober
+from .runtime.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .core.budget import Budget
+    from .core.record import Record, TestKey
+    from .settings import Settings
+
+OUTCOMES: pytest.StashKey[list[Outcome]] = pytest.StashKey()
+BUDGETS: pytest.StashKey[tuple[Budget, ...]] = pytest.StashKey()
+SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+_PROBE_TIMEOUT_S: Final = 120
+
+
+class ActiveSession:
+    """What all tests of a measuring session share."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self.config, self.settings = config, settings
+        self.progress = Progress(config)
+        self.store = Store(settings.baseline_path)
+        self.prober = Prober(_PROBE_TIMEOUT_S)
+
+    # -- the execution provider ------------------------------------------------------------------------------------
+
+    def provider(self, settings: Settings) -> Provider:
+        """Return the provider that the options name, or for `auto` the best that runs here.
+
+        Raises:
+            ProviderError: The named one does not run, or none does.
+        """
+        if not settings.names_ep:
+            return self.prober.best()
+        provider = provider_of(settings.ep)
+        reason = self.prober.why_not(provider)
+        if reason:
+            raise ProviderError(self.not_running(provider, reason, settings.ep_source))
+        return provider
+
+    def not_running(self, provider: Provider, reason: str, source: str) -> str:
+        """Say that a provider that was named does not run."""
+        return (
+            f"{provider.name} ({source}) does not run here: {reason}\n"
+            f"Install what it needs, or give --onnxperf-ep=auto to take the best that runs"
+        )
+
+    def device(self, provider: Provider) -> Device:
+        """Name the device of a provider."""
+        return describe_device(provider.short, {}, self.settings.device)
+
+    def environment(self) -> Environment:
+        """Return the environment of tests that demand nothing else.
+
+        Raises:
+            OnnxPerfError: No runtime, or the EP that was named does not run.
+        """
+        provider = self.provider(self.settings)
+        device = self.device(provider)
+        return Environment(device.name, device.key, provider.name, {**self.prober.versions(), **device.versions})
+
+    # -- tests -----------------------------------------------------------------------------------------------------
+
+    def prepare(self, item: pytest.Item) -> None:
+        """Check the markers of a test before it runs.
+
+        Raises:
+            OnnxPerfError: A marker is wrong.
+        """
+        item.stash[OUTCOMES] = []
+        item.stash[BUDGETS] = budgets_of(item)
+        item.stash[SETTINGS] = settings_of(item, self.settings)
+
+    def settings_of(self, item: pytest.Item) -> Settings:
+        """Return the settings of a test."""
+        return item.stash[SETTINGS]
+
+    def outcomes(self, item: pytest.Item) -> list[Outcome]:
+        """Return what a test has measured so far."""
+        return item.stash[OUTCOMES]
+
+    def judge(self, item: pytest.Item, record: Record) -> Verdict:
+        """Judge a record against the budgets and the baseline of its test.
+
+        Raises:
+            BaselineError: The baseline cannot be read.
+        """
+        settings = self.settings_of(item)
+        found = self.store.find(record.key, record.environment)
+        policy = Policy(settings.tolerance, settings.strict, settings.unverifiable, settings.update)
+        budgets = item.stash[BUDGETS]
+        return judge(record, budgets, found, policy)
+
+    def keep(self, item: pytest.Item, record: Record, verdict: Verdict, directory: Path) -> None:
+        """Keep an outcome; its profile and logs stay where the test fails by it, for a closer look."""
+        kept = ""
+        if verdict.fails:
+            kept = str(next(directory.glob("profile*.json"), directory))
+        if not verdict.fails:
+            shutil.rmtree(directory, ignore_errors=True)
+        updatable = self.settings.update and not verdict.broken and not verdict.fails
+        self.outcomes(item).append(Outcome(record, verdict, updatable, kept))
+
+
+def write_baselines(store: Store, settings: Settings, tests: list[TestOutcome]) -> tuple[list[str], list[str]]:
+    """Write the baselines of the tests that passed.
+
+    Returns:
+        What was updated, a line each, and what could not be.
+    """
+    date, commit = datetime.now(UTC).date().isoformat(), _commit(settings.root)
+    files: dict[Path, list[Outcome]] = {}
+    for test in tests:
+        for outcome in test.outcomes:
+            if outcome.updatable:
+                path = store.path(outcome.record.environment.key, outcome.record.key.module)
+                files.setdefault(path, []).append(outcome)
+    updated: list[str] = []
+    failed: list[str] = []
+    for path, outcomes in sorted(files.items()):
+        entries = {}
+        for outcome in outcomes:
+            record = outcome.record
+            disturbed = bool(record.disturbance) and not settings.update_force
+            if disturbed:
+                failed.append(
+                    f"{_name(record.key)}: its times were not recorded: {record.disturbance} (--onnxperf-update-force)"
+                )
+            entries[record.key.entry] = entry_of(record, date, commit, with_times=not disturbed)
+        try:
+            changed = store.update(path, outcomes[0].record.environment, entries, settings.update_mode)
+        except BaselineError as error:
+            failed.append(str(error))
+            continue
+        for key, (old, new) in sorted(changed.items()):
+            updated.append(f"{path.parent.name}/{path.stem}.json {key}: {', '.join(changes(old, new))}")
+    return updated, failed
+
+
+def _name(key: TestKey) -> str:
+    return f"{key.module}::{key.entry}"
+
+
+def _commit(root: Path) -> str:
+    """Return the short name of the commit that is checked out; empty outside a git repository."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        answer = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.stdout.strip()

@@ -1,0 +1,195 @@
+"""The baseline document: its text, what an update keeps, and every way in which a file can be wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_onnxperf.core.baseline import (
+    SCHEMA,
+    Anchor,
+    Baseline,
+    Entry,
+    changes,
+    entry_of,
+    merged,
+    read_baseline,
+    write_baseline,
+)
+from pytest_onnxperf.core.errors import BaselineError
+from pytest_onnxperf.core.facts import Difference
+from tests.records import CPU, MS, facts, record
+
+
+def entry(latency_ms: float = 10, memcpy: int = 0, date: str = "2026-11-30") -> Entry:
+    return entry_of(record({"latency_p50": (latency_ms * MS,)}, of=facts(memcpy=memcpy)), date, "abc1234")
+
+
+GOLDEN = """\
+{
+ "schema": 1,
+ "device": "AMD EPYC 7763, 2 cores",
+ "execution_provider": "CPUExecutionProvider",
+ "tests": {
+  "test_a": {
+   "anchor": {
+    "date": "2026-11-30",
+    "facts": {
+     "cpu_nodes": 2,
+     "memcpy": 0
+    },
+    "metrics": {
+     "latency_p50_ms": 10
+    }
+   },
+   "commit": "abc1234",
+   "date": "2026-11-30",
+   "facts": {
+    "cpu_nodes": 2,
+    "fused_ops": {},
+    "memcpy": 0,
+    "memcpy_from_host": 0,
+    "memcpy_to_host": 0,
+    "nodes": 2,
+    "nodes_by_provider": {
+     "CPUExecutionProvider": 2
+    },
+    "ops": {
+     "CPUExecutionProvider:Add": 1,
+     "CPUExecutionProvider:MatMul": 1
+    }
+   },
+   "metrics": {
+    "latency_p50_ms": [10]
+   },
+   "versions": {
+    "onnxruntime": "1.32.0"
+   }
+  }
+ }
+}
+"""
+
+
+def test_the_text_has_sorted_keys_and_one_statistic_a_line() -> None:
+    assert write_baseline(Baseline("AMD EPYC 7763, 2 cores", CPU, {"test_a": entry()})) == GOLDEN
+
+
+def test_what_is_written_is_read_back_the_same() -> None:
+    baseline = Baseline("AMD EPYC 7763, 2 cores", CPU, {"test_a": entry(), "test_b[ü/ #1]": entry(3.21)})
+    assert read_baseline(write_baseline(baseline), "b.json") == baseline
+
+
+@given(st.dictionaries(st.text(max_size=300), st.builds(entry, st.floats(1e-3, 1e6), st.integers(0, 9)), max_size=3))
+def test_any_test_name_survives_writing_and_reading(tests: dict[str, Entry]) -> None:
+    baseline = Baseline("device", CPU, tests)
+    assert read_baseline(write_baseline(baseline), "b.json") == baseline
+
+
+def test_values_are_stored_with_four_significant_digits() -> None:
+    stored = entry_of(record({"latency_p50": (1_234_567.0, 12.3 * MS)}), "2026-11-30", "")
+    assert stored.metrics == {"latency_p50_ms": [1.235, 12.3]}
+
+
+def test_only_gated_metrics_are_stored() -> None:
+    stored = entry_of(record({"latency_p50": (MS,), "latency_p99": (MS,), "throughput": (1.0,)}), "2026-11-30", "")
+    assert list(stored.metrics) == ["latency_p50_ms"]
+
+
+def test_a_fact_that_is_unstable_or_cannot_be_told_is_not_stored() -> None:
+    unstable = facts(memcpy=3, unstable=(Difference("memcpy", (2, 3), ()),))
+    assert "memcpy" not in entry_of(record(of=unstable), "2026-11-30", "").facts
+    assert entry_of(record(of=facts(unavailable="replayed")), "2026-11-30", "").facts == {}
+
+
+def test_an_unstable_op_leaves_the_other_ops_and_not_the_mapping() -> None:
+    name = f"ops.{CPU}:Add"
+    stored = entry_of(record(of=facts(unstable=(Difference(name, (1, 2), ()),))), "2026-11-30", "").facts
+    assert stored["ops"] == {f"{CPU}:MatMul": 1}
+
+
+def test_an_update_inside_the_old_interval_changes_nothing() -> None:
+    old = replace(entry(), metrics={"latency_p50_ms": [9.5, 10.5]})
+    assert merged(old, entry(10.4, date="2026-12-02")) is old
+    assert merged(old, entry(10.6, date="2026-12-02")).metrics == {"latency_p50_ms": [10.6]}
+
+
+def test_an_update_in_mode_all_replaces_also_inside_the_interval() -> None:
+    old = replace(entry(), metrics={"latency_p50_ms": [9.5, 10.5]})
+    assert merged(old, entry(10.4, date="2026-12-02"), replace_all=True).metrics == {"latency_p50_ms": [10.4]}
+
+
+def test_an_update_keeps_the_anchor_and_the_note() -> None:
+    old = replace(entry(10), note="fan broken on this runner")
+    new = merged(old, entry(20, memcpy=3, date="2026-12-02"))
+    assert new.anchor == old.anchor
+    assert (new.note, new.date) == ("fan broken on this runner", "2026-12-02")
+
+
+def test_the_anchor_takes_in_what_it_never_had() -> None:
+    facts_only = entry_of(record(), "2026-11-30", "", with_times=False)
+    new = merged(facts_only, entry(20, date="2026-12-02"))
+    assert new.anchor.metrics == {"latency_p50_ms": 20}
+    assert new.anchor.date == "2026-11-30"
+
+
+def test_a_record_without_facts_keeps_the_old_ones() -> None:
+    blind = entry_of(record(of=facts(unavailable="replayed")), "2026-12-02", "")
+    assert merged(entry(), blind).facts == entry().facts
+
+
+def test_what_changed_is_said_old_to_new() -> None:
+    assert changes(None, entry()) == ("new",)
+    assert changes(entry(), entry(12.5, memcpy=2)) == ("latency_p50_ms 10 -> 12.5", "memcpy 0 -> 2")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "b.json:1: not valid JSON"),
+        (GOLDEN[:200], "b.json:10: not valid JSON"),
+        (GOLDEN.replace('"schema": 1', '"schema": 2'), "b.json:2: schema 2 is newer than the 1"),
+        (GOLDEN.replace('"schema": 1', '"schema": "1"'), "there is no `schema` number"),
+        ("[]", "b.json:1: not a baseline of pytest-onnxperf"),
+        (GOLDEN.replace('   "commit"', '<<<<<<< HEAD\n   "commit"'), "b.json:17: an unresolved merge conflict"),
+        (GOLDEN.replace('"nodes": 2', '"nodes": "two"'), "b.json:6: entry 'test_a': Expected"),
+        (GOLDEN.replace("[10]", "10"), "b.json:6: entry 'test_a': Expected `array`"),
+        (GOLDEN.replace("[10]", "[]"), "`latency_p50_ms` must hold numbers >= 0, got []"),
+        (GOLDEN.replace("[10]", "[-1]"), "`latency_p50_ms` must hold numbers >= 0, got [-1"),
+        (GOLDEN.replace("[10]", "[NaN]"), "`latency_p50_ms` must hold numbers >= 0, got [nan]"),
+        (
+            GOLDEN.replace('"commit": "abc1234"', '"commit": "a", "commit": "b"'),
+            "b.json:17: the key 'commit' stands twice",
+        ),
+        (GOLDEN.replace('"device": "AMD EPYC 7763, 2 cores",', ""), "`device` must be a string"),
+        ('{"schema": 1, "tests": []}', "`tests` must be an object"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_file_and_line(text: str, message: str) -> None:
+    with pytest.raises(BaselineError) as error:
+        read_baseline(text, "b.json")
+    assert message in str(error.value)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused_and_nothing_else(text: str) -> None:
+    try:
+        read_baseline(text, "b.json")
+    except BaselineError:
+        pass
+
+
+def test_the_schema_of_this_version_is_one_and_a_missing_test_table_is_empty() -> None:
+    assert SCHEMA == 1
+    text = json.dumps({"schema": 1, "device": "d", "execution_provider": CPU})
+    assert read_baseline(text, "b.json").tests == {}
+
+
+def test_an_anchor_without_metrics_is_written_and_read() -> None:
+    bare = Entry("2026-11-30", Anchor("2026-11-30"))
+    baseline = Baseline("d", CPU, {"test_a": bare})
+    assert read_baseline(write_baseline(baseline), "b.json") == baseline

@@ -1,0 +1,168 @@
+"""Comparison with a baseline: every state, both sides of each boundary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_onnxperf.core.baseline import Entry, entry_of
+from pytest_onnxperf.core.compare import Comparison, compare, judge_metric
+from pytest_onnxperf.core.facts import Difference
+from pytest_onnxperf.core.metrics import METRIC, METRICS
+from pytest_onnxperf.core.states import State
+from tests.records import CPU, CUDA, MS, facts, record
+
+LATENCY = METRIC["latency_p50"]
+THROUGHPUT = METRIC["throughput"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "current", "state"),
+    [
+        ([10.0], [11.0], State.OK),
+        ([10.0], [11.01], State.REGRESSED),
+        ([10.0], [9.0], State.OK),
+        ([10.0], [8.99], State.IMPROVED),
+        ([9.6, 10.0, 10.4], [11.01], State.REGRESSED),
+        ([9.0, 10.0, 11.0], [10.0], State.NOISY),
+        ([9.5, 10.0, 10.51], [10.0], State.NOISY),
+        ([9.5, 10.0, 10.5], [10.0], State.OK),
+        ([9.0, 10.0, 11.5], [11.4], State.NOISY),
+        ([10.0], [11.5, 12.0, 14.0], State.REGRESSED),
+        ([10.0], [9.9, 12.0, 14.0], State.NOISY),
+    ],
+)
+def test_the_rule_for_time_on_both_sides_of_each_boundary(
+    stored: list[float], current: list[float], state: State
+) -> None:
+    assert judge_metric(LATENCY, stored, current, 0.1) is state
+
+
+def test_more_is_better_for_throughput() -> None:
+    assert judge_metric(THROUGHPUT, [100.0], [89.0], 0.1) is State.REGRESSED
+    assert judge_metric(THROUGHPUT, [100.0], [111.0], 0.1) is State.IMPROVED
+
+
+def test_a_change_below_the_absolute_slack_is_no_regression() -> None:
+    assert LATENCY.slack == 0.02
+    assert judge_metric(LATENCY, [0.010], [0.030], 0.1) is State.OK
+    assert judge_metric(LATENCY, [0.010], [0.0301], 0.1) is State.REGRESSED
+
+
+positive = st.floats(1, 1e6)
+
+
+@given(st.lists(positive, min_size=1, max_size=5), st.lists(positive, min_size=1, max_size=3), st.floats(1, 1000))
+def test_the_verdict_does_not_depend_on_the_unit(stored: list[float], current: list[float], factor: float) -> None:
+    without_slack = replace(LATENCY, slack=0)
+    scaled = judge_metric(without_slack, [v * factor for v in stored], [v * factor for v in current], 0.1)
+    exact = judge_metric(without_slack, stored, current, 0.1)
+    nudged = {judge_metric(without_slack, stored, current, 0.1 + d) for d in (-1e-9, 1e-9)}
+    assert scaled is exact or scaled in nudged
+
+
+@given(st.lists(positive, min_size=1, max_size=5), positive, st.floats(0, 1e6))
+def test_what_is_slower_still_is_never_judged_better(stored: list[float], current: float, more: float) -> None:
+    rank = [State.IMPROVED, State.OK, State.NOISY, State.REGRESSED]
+    if judge_metric(LATENCY, stored, [current], 0.1) is State.REGRESSED:
+        assert rank.index(judge_metric(LATENCY, stored, [current + more], 0.1)) == 3
+
+
+def baseline(**changes: Any) -> Entry:
+    return entry_of(record(**changes), "2026-11-30", "abc1234")
+
+
+def states(comparisons: tuple[Comparison, ...]) -> dict[str, State]:
+    return {comparison.name: comparison.state for comparison in comparisons}
+
+
+def test_without_an_entry_everything_is_no_baseline() -> None:
+    assert states(compare(record(), None, tolerance=0.1)) == {
+        "facts": State.NO_BASELINE,
+        "latency_p50": State.NO_BASELINE,
+    }
+
+
+def test_the_same_record_is_ok_in_everything() -> None:
+    assert set(states(compare(record(), baseline(), tolerance=0.1)).values()) == {State.OK}
+
+
+@pytest.mark.parametrize("fact", ["memcpy", "cpu_nodes"])
+def test_more_memcpy_or_cpu_nodes_regress_and_fewer_improve(fact: str) -> None:
+    old = baseline(of=facts(**{fact: 2}))
+    assert states(compare(record(of=facts(**{fact: 3})), old, tolerance=0.1))[fact] is State.REGRESSED
+    assert states(compare(record(of=facts(**{fact: 1})), old, tolerance=0.1))[fact] is State.IMPROVED
+
+
+def test_other_nodes_are_changed_whichever_way() -> None:
+    new = record(of=facts(nodes=1, ops={f"{CPU}:FusedMatMul": 1}))
+    found = states(compare(new, baseline(), tolerance=0.1))
+    assert found["nodes"] is State.CHANGED
+    assert found[f"ops.{CPU}:MatMul"] is State.CHANGED
+    assert found[f"ops.{CPU}:FusedMatMul"] is State.CHANGED
+
+
+def test_a_fused_op_that_is_lost_regresses() -> None:
+    old = baseline(of=facts(fused_ops={"GroupQueryAttention": 2}))
+    lost = compare(record(of=facts(fused_ops={"GroupQueryAttention": 1})), old, tolerance=0.1)
+    gained = compare(record(of=facts(fused_ops={"GroupQueryAttention": 3})), old, tolerance=0.1)
+    assert states(lost)["fused_ops.GroupQueryAttention"] is State.REGRESSED
+    assert states(gained)["fused_ops.GroupQueryAttention"] is State.IMPROVED
+
+
+def test_an_unstable_fact_is_said_and_not_compared() -> None:
+    new = record(of=facts(memcpy=5, unstable=(Difference("memcpy", (4, 5, 5), ()),)))
+    found = [c for c in compare(new, baseline(), tolerance=0.1) if c.name == "memcpy"]
+    assert [c.state for c in found] == [State.UNSTABLE]
+    assert found[0].text == "memcpy differs between runs: 4 in 1 run, 5 in 2 runs"
+
+
+def test_facts_that_cannot_be_told_are_never_ok() -> None:
+    new = record(of=facts(unavailable="a captured graph was replayed"))
+    found = states(compare(new, baseline(), tolerance=0.1))
+    assert found["facts"] is State.CANNOT_TELL
+    assert "memcpy" not in found
+
+
+def test_another_device_compares_facts_and_not_times() -> None:
+    found = states(compare(record(ep=CUDA), baseline(ep=CUDA), tolerance=0.1, same_environment=False))
+    assert found["latency_p50"] is State.OTHER_ENVIRONMENT
+    assert found["memcpy"] is State.OK
+
+
+def test_a_disturbed_record_does_not_regress_in_time_and_does_in_facts() -> None:
+    slow = record({"latency_p50": (20 * MS,)}, of=facts(memcpy=1), disturbance="others used 50 %")
+    found = states(compare(slow, baseline(), tolerance=0.1))
+    assert found["latency_p50"] is State.DISTURBED
+    assert found["memcpy"] is State.REGRESSED
+
+
+def test_a_regression_says_both_numbers_with_their_unit_and_comes_first() -> None:
+    slow = record({"latency_p50": (12 * MS,)})
+    first = compare(slow, baseline(), tolerance=0.1)[0]
+    assert first.text == "latency p50 10 -> 12 ms (+20 %)"
+
+
+def test_creep_since_the_anchor_is_said() -> None:
+    old = baseline()
+    crept = replace(old, metrics={"latency_p50_ms": [11.5]})
+    found = compare(record({"latency_p50": (12 * MS,)}), crept, tolerance=0.1)
+    (latency,) = [c for c in found if c.name == "latency_p50"]
+    assert latency.state is State.OK
+    assert latency.since_anchor == "latency p50 +20 % since its first record of 2026-11-30"
+
+
+def test_metrics_that_no_baseline_gates_are_not_compared() -> None:
+    every = record({metric.name: (1.0,) for metric in METRICS})
+    compared = {c.name for c in compare(every, None, tolerance=0.1)}
+    assert compared == {m.name for m in METRICS if m.gated} | {"facts"}
+
+
+def test_a_metric_recorded_as_zero_is_compared_without_dividing_by_it() -> None:
+    old = replace(baseline(), metrics={"latency_p50_ms": [0.0]})
+    found = states(compare(record({"latency_p50": (10 * MS,)}), old, tolerance=0.1))
+    assert found["latency_p50"] is State.REGRESSED
