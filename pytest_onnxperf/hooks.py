@@ -9,7 +9,7 @@ import pytest
 from .core.errors import OnnxPerfError
 from .core.outcome import TestOutcome
 from .report import text
-from .report.summary import header_lines, summary_lines
+from .report.summary import error_lines, header_lines, summary_lines
 from .session import OUTCOMES, ActiveSession, write_baselines
 from .transport import attach, detach, is_breach
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from _pytest.terminal import TerminalReporter
 
-BREACH: pytest.StashKey[bool] = pytest.StashKey()
+BREACH: pytest.StashKey[BaseException | None] = pytest.StashKey()
+"""What a broken budget or a regression raised; None where nothing did."""
 
 
 class Hooks:
@@ -40,7 +41,7 @@ class Hooks:
         try:
             environment = self._active.environment()
         except OnnxPerfError as error:
-            return [f"onnxperf: {line}" for line in str(error).splitlines()]
+            return error_lines(str(error))
         store, key = self._active.store, environment.key
         return header_lines(
             environment, str(self._active.settings.baseline_dir), store.environment_keys(), store.latest_date(key),
@@ -63,7 +64,7 @@ class Hooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Check the markers: what is wrong in one fails its test before it runs."""
-        item.stash[BREACH] = False
+        item.stash[BREACH] = None
         try:
             self._active.prepare(item)
         except OnnxPerfError as error:
@@ -72,13 +73,7 @@ class Hooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Judge what the test measured once its own code has passed."""
-        try:
-            result = yield
-        except BaseException:
-            outcomes = self._active.outcomes(item)
-            if any(outcome.verdict.fails for outcome in outcomes):
-                item.add_report_section("call", "onnxperf", text.failure(item.nodeid, outcomes))
-            raise
+        result = yield
         self._raise(item)
         return result
 
@@ -87,21 +82,30 @@ class Hooks:
         if not outcomes and item.get_closest_marker("onnx_budget"):
             pytest.fail(text.nothing_measured(), pytrace=False)
         if any(outcome.verdict.fails for outcome in outcomes):
-            item.stash[BREACH] = True
-            pytest.fail(text.failure(item.nodeid, outcomes), pytrace=False)
+            breach = pytest.fail.Exception(text.failure(item.nodeid, outcomes), pytrace=False)
+            item.stash[BREACH] = breach
+            raise breach
         if any(outcome.verdict.skips for outcome in outcomes):
             pytest.skip(text.failure(item.nodeid, outcomes))
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Put numbers into JUnit's properties, the table into a section, and the outcome onto the report."""
+        outcomes = item.stash.get(OUTCOMES, []) if call.when == "call" else []
+        if outcomes:  # JUnit takes the properties of the item, as they are when its teardown is reported
+            others = [(name, value) for name, value in item.user_properties if not name.startswith("onnxperf.")]
+            item.user_properties[:] = [*others, *text.properties(outcomes)]
         report = yield
-        outcomes = item.stash.get(OUTCOMES, []) if report.when == "call" else []
         if outcomes:
-            report.user_properties += text.properties(outcomes)
+            # What unittest.TestCase caught comes to light in `call` only now: the test's own failure goes first.
+            is_breach = call.excinfo is not None and call.excinfo.value is item.stash[BREACH]
+            if report.failed and not is_breach and any(outcome.verdict.fails for outcome in outcomes):
+                report.sections.append(("onnxperf", text.failure(item.nodeid, outcomes)))
             if item.config.get_verbosity() > 0:
                 report.sections.append(("onnxperf op tables", text.tables(outcomes)))
-            attach(report, TestOutcome(item.nodeid, tuple(outcomes), item.stash[BREACH]))
+            attach(report, TestOutcome(item.nodeid, tuple(outcomes), is_breach))
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:

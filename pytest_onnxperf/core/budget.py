@@ -157,7 +157,7 @@ def _check_metric(key: BudgetKey, limit: float, record: Record) -> LimitResult:
 
 
 def _check_fact(key: BudgetKey, limit: float, budget: Budget, record: Record) -> LimitResult:
-    limit_text = f"at most {quantity(limit, key.unit)}"
+    limit_text = f"at most {quantity(limit, key.unit)}".removesuffix(" a run")
     if record.facts is None:
         return LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, why=record.unavailable_facts)
     allowed = budget.limits.get("allow_cpu_ops", frozenset())

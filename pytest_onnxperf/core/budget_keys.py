@@ -18,12 +18,12 @@ class BudgetKey(NamedTuple):
 
 
 KEYS: Final = (
-    BudgetKey("max_memcpy", "count", "Memcpy nodes per run, both directions together", "memcpy", "nodes a run"),
+    BudgetKey("max_memcpy", "count", "Memcpy nodes per run, both directions together", "memcpy", "a run"),
     BudgetKey("max_memcpy_share", "ratio", "Share of the node time spent in memcpy nodes", "memcpy_share", "ratio"),
     BudgetKey("max_cpu_nodes", "count", "Nodes per run on the CPU, without shape chains that ORT puts there on "
-              "purpose", "cpu_nodes", "nodes a run"),
+              "purpose", "cpu_nodes", "a run"),
     BudgetKey("allow_cpu_ops", "ops", "Op types that max_cpu_nodes does not count"),
-    BudgetKey("max_nodes", "count", "Node executions per run", "nodes", "nodes a run"),
+    BudgetKey("max_nodes", "count", "Node executions per run", "nodes", "a run"),
     BudgetKey("require_ops", "ops", "Op types that must run, such as GroupQueryAttention", "ops"),
     BudgetKey("max_latency_ms", "quantity", "Median latency", "latency_p50", "ms"),
     BudgetKey("max_p90_ms", "quantity", "Latency that 90 % of the rounds stay under", "latency_p90", "ms"),

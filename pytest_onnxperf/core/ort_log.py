@@ -29,6 +29,15 @@ def forced_cpu_nodes_in_log(text: str) -> frozenset[str]:
     return frozenset(_FORCED_TO_CPU.findall(text))
 
 
+def readable(message: str) -> str:
+    """Take the place in ONNX Runtime's source and the broken condition off a message, where it says more behind them.
+
+    >>> readable("RuntimeError: /src/webgpu_context.cc:65 void f(int) status == Success was false. No adapter")
+    'RuntimeError: No adapter'
+    """
+    return re.sub(r"\S+\.(?:cc|cpp|h):\d+ (?:.* was false\.\s*(?=\S)|.*?(?=\[ONNXRuntimeError\]))", "", message)
+
+
 def fallback_reason(text: str) -> str:
     """Return the lines of a log that say why an execution provider does not run; empty where none does.
 
@@ -43,6 +52,6 @@ def fallback_reason(text: str) -> str:
         if match and match.group(1) not in "WEF":
             continue
         message = match.group(2) if match else line.strip()
-        if any(mark in message for mark in _REASONS):
-            lines[message] = None
+        if any(mark in message for mark in _REASONS) and not message.startswith("at "):
+            lines[readable(message)] = None
     return "\n  ".join(list(lines)[:_MOST_LINES])

@@ -48,6 +48,8 @@ class Events:
         self.is_marked_truncated = False
         self.dropped_events: int | None = None
         self._nodes: dict[NodeKey, int] = {}
+        self._watched: set[int] = set()
+        """Nodes that were seen with small integer tensors only."""
         self._has_control_flow = False
         self._runs = 0
         self._executes = 0
@@ -62,12 +64,19 @@ class Events:
             shown = text[:_TEXT_KEPT].decode("utf-8", "backslashreplace")
             self.unread.append(UnreadLine(line, reason, shown))
 
-    def add_known(self, heads: Sequence[Head]) -> bool:
+    def add_known(self, heads: Sequence[Head], text: bytes, ends: Sequence[int]) -> bool:
         """Add events by their heads alone; False: that is not safe, and nothing is added.
 
+        Args:
+            heads: What stands before the arguments in each line.
+            text: The lines.
+            ends: Where in the text each head ends.
+
         The same nodes come again and again, and decoding their arguments would be most of the work. The runtime rejects
-        a graph in which two nodes have one name, so that a name tells operator and execution provider, once it was
+        a graph in which two nodes have one name, so that a name tells operator and execution provider, once a run was
         seen. Only a subgraph can have the name again: where there are subgraphs, lines are searched (`add_batch`).
+        A name that several nodes of a run have (in 2019 all that have none) is never known. The shapes may change from
+        run to run: they are looked at as long as a node was seen with small integer tensors only.
         """
         if self._may_have_subgraphs():
             return False
@@ -75,8 +84,17 @@ class Events:
         kinds = [kind_of(head.name, _UNKNOWN) for head in heads]
         if _UNKNOWN in kinds:
             return False
+        for index in self._watched_in(kinds):
+            arguments = text[ends[index] : ends[index + 1] if index + 1 < len(ends) else None]
+            if not all(shape in arguments for shape in self._expected[heads[index].name][2]):
+                return False
         self._add_columns(heads, kinds)
         return True
+
+    def _watched_in(self, kinds: Sequence[int]) -> list[int]:
+        """Return the places of the nodes whose shapes have to be looked at."""
+        watched = self._watched
+        return [] if watched.isdisjoint(kinds) else [index for index, kind in enumerate(kinds) if kind in watched]
 
     def _may_have_subgraphs(self) -> bool:
         """False: several runs are complete, no operator with a subgraph was among their nodes, and no nested graph."""
@@ -92,14 +110,11 @@ class Events:
         names = [head.name for head in heads]
         kinds = [self._kinds.get(name, _UNKNOWN) for name in names]
         if _UNKNOWN not in kinds:
-            op_names, providers, shapes = zip(*[self._expected[name] for name in names], strict=True)
+            expected = [self._expected[name] for name in names]
             if (
-                all(map(contains, lines, op_names))
-                and all(map(contains, lines, providers))
-                and (
-                    not any(shapes)
-                    or all(text in line for line, some in zip(lines, shapes, strict=True) for text in some)
-                )
+                all(map(contains, lines, [texts[0] for texts in expected]))
+                and all(map(contains, lines, [texts[1] for texts in expected]))
+                and all(text in lines[index] for index in self._watched_in(kinds) for text in expected[index][2])
             ):
                 self._add_columns(heads, kinds)
                 return
@@ -156,7 +171,10 @@ class Events:
                 b'"provider" : "%b"' % key.execution_provider.encode("utf-8", "surrogatepass"),
                 tuple(_SHAPES.findall(line)) if self.is_small[kind] else (),
             )
-        self._kinds[head.name] = kind
+            (self._watched.add if self.is_small[kind] else self._watched.discard)(kind)
+        is_ambiguous = self._kinds.setdefault(head.name, kind) != kind
+        if is_ambiguous:
+            self._kinds[head.name] = _UNKNOWN  # for good: the name says nothing
         self._expected[head.name] = expected
 
     def add(self, event: Event) -> None:

@@ -20,6 +20,7 @@ _HEAD_BYTES_AT_LEAST = 60
 """No head is shorter, so that the search for its end can begin there."""
 
 _ARGS = b',"args" : {'
+_LINE_ENDS = (b"},\n", b",\r\n")
 _EVENT_START = b'{"cat" : "'
 _LINES_OF_ONE_EVENT = 20
 """A node's name may hold newlines (1.30 and before); an event that spans more lines is given up."""
@@ -84,9 +85,11 @@ def _read(file: FileIO, name: str, events: Events) -> bool:
 
 
 def _has_event_a_line(text: bytes) -> bool:
-    """True: the text is a JSON array with an event on each line, as the runtime writes it."""
+    """True: the text begins a JSON array with an event on each line, as the runtime writes it."""
     if not text.startswith(b"["):
         return False
+    if b"\n" + _EVENT_START in text:
+        return True
     line = text[1:].lstrip().partition(b"\n")[0].rstrip()
     return line.startswith(_EVENT_START) or (line.startswith(b'{"') and line.endswith((b"}", b"},"))) or line == b"]"
 
@@ -105,18 +108,22 @@ def _chunks(file: FileIO, begun: bytes) -> Iterator[tuple[bytes, bool]]:
     yield b"".join(parts), True
 
 
-def _heads(text: bytes) -> list[bytes]:
-    """Return what stands before the arguments in each line; nothing where a line has none."""
+def _heads(text: bytes) -> tuple[list[bytes], list[int]]:
+    """Return what stands before the arguments in each line, and where that ends; nothing where a line is not whole."""
     heads: list[bytes] = []
+    ends: list[int] = []
     find, begin = text.find, 0
     while True:
         end = find(_ARGS, begin + _HEAD_BYTES_AT_LEAST)
         if end < 0:
-            return []
+            return [], []
         heads.append(text[begin:end])
+        ends.append(end)
         begin = find(b"\n", end) + 1
         if not begin:
-            return heads
+            return heads, ends
+        if text[begin - 3 : begin] not in _LINE_ENDS:
+            return [], []
 
 
 class _Lines:
@@ -145,7 +152,7 @@ class _Lines:
         is_closed = text.endswith(b"]")
         if is_closed:
             text = text[:-1].rstrip()
-        heads = _heads(text)
+        heads, ends = _heads(text)
         joined = b"},".join(heads)
         if not text.endswith((b"}},", b"}}")) or b"\\" in joined:
             return False
@@ -155,7 +162,7 @@ class _Lines:
             return False
         if len(decoded) != len(heads):
             return False
-        if not self._events.add_known(decoded):
+        if not self._events.add_known(decoded, text, ends):
             lines = text.split(b"\n")
             if len(lines) != len(heads):
                 return False
@@ -175,11 +182,12 @@ class _Lines:
         if self._begun:
             self._begun.append(line)
             self._add_event(number, b"\n".join(self._begun).removesuffix(b","))
-        elif line == b"]":
-            self.is_closed = True
         elif line:
-            self._begun.append(line)
-            self._add_event(number, line.removesuffix(b","))
+            self.is_closed = line == b"]" or line.endswith(b"}]")
+            event = line.removesuffix(b"]").rstrip() if self.is_closed else line.removesuffix(b",")
+            if event:
+                self._begun.append(event)
+                self._add_event(number, event)
 
     def _add_event(self, number: int, text: bytes) -> None:
         """Read one event; an event that may go on in the next line is kept."""

@@ -38,16 +38,20 @@ def _add_pieces(text: str, events: Events) -> bool:
     position = end = wrapper.end() if wrapper else 0
     while match := _EVENT.search(text, position):
         start = match.start()
+        if between := text[position:start].strip("[, \t\r\n"):
+            _add_unread(events, text, position, "not an event", between)
         try:
             value, position = decode(text, start)
             events.add(event_of_object(value))
             end = position
         except (ValueError, RecursionError) as error:
-            line = text.count("\n", 0, start) + 1
-            shown = text[start : start + 100].encode("utf-8", "replace")
-            events.add_unread(line, str(error) or "nested too deeply", shown)
+            _add_unread(events, text, start, str(error) or "nested too deeply", text[start : start + 100])
             following = text.find('"cat"', start + len('{ "cat"'))
             position = len(text) if following < 0 else max(start + 1, text.rfind("{", 0, following))
     if not events.categories and not events.unread_lines:
         events.add_unread(1, "no event in it", text[:100].encode("utf-8", "replace"))
     return not text[end:].strip().startswith("]")
+
+
+def _add_unread(events: Events, text: str, position: int, reason: str, shown: str) -> None:
+    events.add_unread(text.count("\n", 0, position) + 1, reason, shown.encode("utf-8", "replace"))

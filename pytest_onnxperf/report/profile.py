@@ -60,12 +60,13 @@ def fact_lines(facts: Facts) -> Iterator[str]:
         yield from _wrapped(f"  unstable: {difference.fact} differs: {difference_text(difference)}", " " * 4)
 
 
-def op_table_lines(rows: Sequence[OpRow], top: int | None) -> Iterator[str]:
+def op_table_lines(rows: Sequence[OpRow], top: int | None, *, with_advice: bool = True) -> Iterator[str]:
     """Yield the op table, the rows with most self time first, and the advice for the classes in it.
 
     Args:
         rows: The rows, in their order.
         top: How many of them; None: all.
+        with_advice: False leaves the advice out.
     """
     if any(row.execution_provider not in {CPU, ""} for row in rows):
         yield _LAUNCH
@@ -77,7 +78,8 @@ def op_table_lines(rows: Sequence[OpRow], top: int | None) -> Iterator[str]:
         yield f"{op_type:<{_OP_WIDTH}} {provider:<{_EP_WIDTH}} {row.executions_per_run:>7.4g} {times} {row.op_class}"
     if len(shown) < len(rows):
         yield f"and {len(rows) - len(shown)} more"
-    for op_class, advice in dict.fromkeys((row.op_class, row.advice) for row in shown):
+    classes = dict.fromkeys((row.op_class, row.advice) for row in shown) if with_advice else {}
+    for op_class, advice in classes:
         yield from _wrapped(f"{op_class}: {advice}", "  ")
 
 

@@ -50,6 +50,12 @@ def header_lines(
     return lines
 
 
+def error_lines(message: str) -> list[str]:
+    """Return the lines of pytest's header where nothing can be measured."""
+    lines = [line for paragraph in message.splitlines() for line in _wrapped(paragraph)]
+    return [f"onnxperf: {line}" for line in lines]
+
+
 def summary_lines(
     outcomes: Sequence[Outcome], *, updating: bool, updated: Sequence[str], not_updated: Sequence[str], verbosity: int
 ) -> list[str]:

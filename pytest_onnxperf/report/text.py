@@ -60,7 +60,8 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     record, verdict = outcome.record, outcome.verdict
     label = f" ({record.key.label})" if record.key.label else ""
     yield _headline(outcome)
-    yield f"{record.model}{label} on {record.environment.execution_provider}, {record.environment.device}"
+    yield f"{record.model}{label}"
+    yield f"on {record.environment.execution_provider}, {record.environment.device}"
     yield ""
     yield from _breaches(verdict)
     yield ""
@@ -131,7 +132,7 @@ def _evidence(record: Record) -> Iterator[str]:
             names = ", ".join(sorted({counted.node.op_type for counted in facts.shape_nodes}))
             yield from _wrapped(f"Of these on purpose, for shapes, and not counted: {names}", "  ")
     if facts.op_table:
-        yield from op_table_lines(facts.op_table, top=_TOP_ROWS)
+        yield from op_table_lines(facts.op_table, top=_TOP_ROWS, with_advice=False)
         yield ""
 
 

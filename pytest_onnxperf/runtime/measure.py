@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pytest_onnxperf.core.environment import Environment
 from pytest_onnxperf.core.errors import OnnxPerfError, ProfileError, ProviderError
 from pytest_onnxperf.core.facts import Facts, facts_of
-from pytest_onnxperf.core.ort_log import fallback_reason, forced_cpu_nodes_in_log
+from pytest_onnxperf.core.ort_log import fallback_reason, forced_cpu_nodes_in_log, readable
 from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.core.providers import CPU, Provider
 from pytest_onnxperf.core.record import Record, TestKey
@@ -223,8 +223,9 @@ def open_job(job: Job, threads: int, profile_prefix: str) -> dict[str, Any]:
 
 def with_reason(error: OnnxPerfError, log: str) -> ProviderError:
     """Add what ONNX Runtime printed to the error that an EP does not run."""
-    reason = fallback_reason(log)
-    return ProviderError(f"{error}\nONNX Runtime said: {reason}" if reason else str(error))
+    message, reason = readable(str(error)), fallback_reason(log)
+    is_news = reason and reason not in message
+    return ProviderError(f"{message}\nONNX Runtime said: {reason}" if is_news else message)
 
 
 def _not_measured(plan: Plan, measured: Mapping[str, None], reason: str) -> dict[str, str]:

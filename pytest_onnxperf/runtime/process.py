@@ -24,7 +24,7 @@ from .child.protocol import pack_feeds, read_frame, write_frame
 from .child.steps import Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
 CHILD: Final = Path(__file__).parent / "child"
@@ -43,9 +43,19 @@ sys.exit(main(sys.argv[2:]))
 """
 
 # Coverage and its friends would measure, and slow, what is being measured.
-_ENV_DROPPED: Final = ("COVERAGE_PROCESS_START", "COV_CORE_SOURCE", "COV_CORE_CONFIG", "COV_CORE_DATAFILE")
+_ENV_DROPPED: Final = (
+    "COVERAGE_PROCESS_START",
+    "COVERAGE_PROCESS_CONFIG",
+    "COV_CORE_SOURCE",
+    "COV_CORE_CONFIG",
+    "COV_CORE_DATAFILE",
+)
 _LOG_TAIL_LINES: Final = 15
+_LOG_TAIL_BYTES: Final = 64 << 10
+# What the runtime says of a session stands at the front of its log; a process that prints without end is cut here.
+_LOG_BYTES: Final = 16 << 20
 _POLL_S: Final = 0.5
+_READER_S: Final = 5.0
 
 
 class Worker(Protocol):
@@ -58,7 +68,7 @@ class Worker(Protocol):
         """End the session, and the process if there is one; return the result of the step `close`."""
 
     def log(self) -> str:
-        """Return what the runtime printed so far, standard output and error together."""
+        """Return what the runtime printed so far, standard output and error together; of a very long log the front."""
 
 
 class InlineWorker:
@@ -71,7 +81,8 @@ class InlineWorker:
         """Do one step and return its result."""
         feeds = arguments.get("feeds")
         specs, blobs = pack_feeds(feeds) if feeds is not None else ([], [])
-        return _result(answer(self._steps, command, {**arguments, "feeds": specs} if feeds else arguments, blobs), "")
+        message = answer(self._steps, command, {**arguments, "feeds": specs} if feeds else arguments, blobs)
+        return _result(message, lambda: "")
 
     def close(self) -> dict[str, Any]:
         """Drop the session."""
@@ -108,6 +119,9 @@ class ProcessWorker:
             python: The interpreter, with numpy and the runtime; it need not have this package.
             environment: Variables set beside those of this process.
             alive: Called about twice a second while an answer is awaited.
+
+        Raises:
+            MeasurementError: The interpreter cannot be started.
         """
         self._stdout_path, self._stderr_path = directory / "stdout.log", directory / "stderr.log"
         self._timeout_s, self._alive = timeout_s, alive
@@ -115,17 +129,22 @@ class ProcessWorker:
         variables = {name: value for name, value in os.environ.items() if name not in _ENV_DROPPED}
         variables |= {"ORT_DISABLE_TELEMETRY": "1", **(environment or {})}
         arguments = [str(CHILD), str(self._stdout_path), str(self._stderr_path), str(os.getpid())]
-        with self._stderr_path.open("ab") as early_errors:
-            self._process = subprocess.Popen(
-                [python, "-c", _BOOT, *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=early_errors,
-                env=variables,
-                start_new_session=True,  # Ctrl-C goes to pytest alone, which then ends the process
-            )
+        try:
+            with self._stderr_path.open("ab") as early_errors:
+                self._process = subprocess.Popen(
+                    [python, "-c", _BOOT, *arguments],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=early_errors,
+                    env=variables,
+                    start_new_session=True,  # Ctrl-C goes to pytest alone, which then ends the process
+                )
+        except OSError as error:
+            msg = f"the interpreter {python} cannot be started: {error.strerror}"
+            raise MeasurementError(msg) from error
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._read, name="onnxperf-reader", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="onnxperf-reader", daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         stdout = self._process.stdout
@@ -147,32 +166,54 @@ class ProcessWorker:
             arguments["feeds"], blobs = pack_feeds(arguments["feeds"])
         stdin = self._process.stdin
         assert stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # if it is dead, the answer below says how it died
+        with self._ended_in_time(blobs), contextlib.suppress(BrokenPipeError):
             write_frame(stdin, {"command": command, "arguments": arguments}, blobs)
-        return _result(self._await(command), self._ending())
+        return _result(self._await(command), self._ending)  # if it is dead, this says how it died
+
+    @contextlib.contextmanager
+    def _ended_in_time(self, blobs: Sequence[bytes]) -> Iterator[None]:
+        """Kill the process at its time limit: one that is stopped takes no feeds, and to write them would block."""
+        guard = threading.Timer(max(self._left_s(), 0), self.kill) if blobs else None
+        if guard is not None:
+            guard.start()
+        try:
+            yield
+        finally:
+            if guard is not None:
+                guard.cancel()
+                guard.join()
+
+    def _left_s(self) -> float:
+        return self._deadline_s - time.monotonic()
 
     def _await(self, command: str) -> dict[str, Any]:
         while True:
-            left_s = self._deadline_s - time.monotonic()
+            left_s = self._left_s()
             if left_s <= 0:
-                self.kill()
-                msg = (
-                    f"the measuring process was ended after {self._timeout_s:g} s, in its step `{command}` "
-                    f"(--onnxperf-timeout){self._ending()}"
-                )
-                raise MeasurementError(msg)
+                raise self._too_late(command)
             try:
                 message = self._answers.get(timeout=min(left_s, _POLL_S))
             except queue.Empty:
                 self._alive()
                 continue
             if message is None:
-                msg = f"the measuring process {self._how_it_died()} in its step `{command}`{self._ending()}"
-                raise MeasurementError(msg)  # fmt: skip
+                how = self._how_it_died(command)
+                msg = f"the measuring process {how} in its step `{command}`{self._ending()}"
+                raise MeasurementError(msg)
             return message
 
-    def _how_it_died(self) -> str:
-        code = self._process.wait()
+    def _too_late(self, command: str) -> MeasurementError:
+        self.kill()
+        return MeasurementError(
+            f"the measuring process was ended after {self._timeout_s:g} s, in its step `{command}` "
+            f"(--onnxperf-timeout){self._ending()}"
+        )
+
+    def _how_it_died(self, command: str) -> str:
+        try:
+            code = self._process.wait(timeout=max(self._left_s(), 1))
+        except subprocess.TimeoutExpired:
+            raise self._too_late(command) from None
         if code >= 0:
             return f"exited with status {code}"
         try:
@@ -184,28 +225,30 @@ class ProcessWorker:
 
     def _ending(self) -> str:
         """Return the last lines it printed and where the whole log is, to stand behind a message."""
-        lines = [line for line in self.log().splitlines() if line.strip()]
+        text = "".join(_read_part(path, -_LOG_TAIL_BYTES) for path in (self._stdout_path, self._stderr_path))
+        lines = [line for line in text.splitlines() if line.strip()]
         tail = "".join(f"\n  | {line[:200]}" for line in lines[-_LOG_TAIL_LINES:])
         return f"\nLast output:{tail}\nFull log: {self._stderr_path.parent}" if tail else ""
 
     def log(self) -> str:
-        """Return what the process printed so far, standard output first."""
-        paths = (self._stdout_path, self._stderr_path)
-        return "".join(path.read_text("utf-8", "replace") for path in paths if path.exists())
+        """Return what the process printed so far, standard output first; at most the first 16 MiB of each."""
+        return "".join(_read_part(path, _LOG_BYTES) for path in (self._stdout_path, self._stderr_path))
 
     def close(self) -> dict[str, Any]:
         """End the session and the process."""
         result = self.call("close")
-        self._process.wait(timeout=max(self._deadline_s - time.monotonic(), 1))
+        try:
+            self._process.wait(timeout=max(self._left_s(), 1))
+        except subprocess.TimeoutExpired:
+            raise self._too_late("close") from None
         return result
 
     def kill(self) -> None:
         """End the process and its children at once, and wait until it is gone."""
-        if self._process.poll() is None:
-            try:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            except (AttributeError, ProcessLookupError, PermissionError):
-                self._process.kill()
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)  # its children may live on where it has ended
+        except (AttributeError, ProcessLookupError, PermissionError):
+            self._process.kill()
         self._process.wait()
 
     def __enter__(self) -> Self:
@@ -215,13 +258,28 @@ class ProcessWorker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            stdin.close()
+        self._reader.join(_READER_S)
+        if not self._reader.is_alive():  # else a process that left the group holds the pipe, and to close would block
+            stdout.close()
 
 
-def _result(message: dict[str, Any], ending: str) -> dict[str, Any]:
+def _read_part(path: Path, size: int) -> str:
+    """Return the first `size` bytes of a file as text, or the last where `size` is negative; empty without a file."""
+    try:
+        with path.open("rb") as file:
+            if size < 0:
+                file.seek(max(path.stat().st_size + size, 0))
+            return file.read(abs(size)).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _result(message: dict[str, Any], ending: Callable[[], str]) -> dict[str, Any]:
     error = message.get("error")
     if error is None:
         return dict(message["result"])
@@ -232,10 +290,10 @@ def _result(message: dict[str, Any], ending: str) -> dict[str, Any]:
         msg = f"ONNX Runtime cannot load the model: {text}"
         raise ModelError(msg)
     if error["kind"] == "python":
-        msg = f"a step failed with a Python error: {text}\n{error['traceback']}{ending}"
+        msg = f"a step failed with a Python error: {text}\n{error['traceback']}{ending()}"
         raise MeasurementError(msg)
     if error["kind"] in ("run", "memory"):
         what = "ran out of memory" if error["kind"] == "memory" else "failed in a run"
-        msg = f"ONNX Runtime {what}: {text}{ending}"
+        msg = f"ONNX Runtime {what}: {text}{ending()}"
         raise MeasurementError(msg)
     raise MeasurementError(text)

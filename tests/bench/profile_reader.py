@@ -61,7 +61,7 @@ class Event(msgspec.Struct, gc=False):
 def node_line(rng: random.Random, index: int, op_type: str, provider: str) -> bytes:
     """Return a `kernel_time` event as ONNX Runtime 1.28 and later write it, with `%d` for `dur` and `ts`."""
     is_shape = op_type in {"Gather", "Concat"}
-    shapes = '[{"int64":[4]},{"int64":[]}]' if is_shape else '[{"float16":[1,128,4096]},{"float16":[4096,4096]}]'
+    shapes = '[{"int64":[4]},{"int64":[]}]' if is_shape else '[{"float":[1,128,768]},{"float":[768]}]'
     workers = ",".join(
         f'"{23464 + worker}": {{"num_run": {rng.randrange(9)}, "core": {worker}}}' for worker in range(1)
     )
@@ -75,10 +75,10 @@ def node_line(rng: random.Random, index: int, op_type: str, provider: str) -> by
         f'"node_index" : "{index}"',
         f'"input_type_shape" : {shapes}',
         f'"output_type_shape" : {shapes.partition("},")[0]}}}]',
-        *(f'"{name}" : "{rng.randrange(9_999_999)}"' for name in SIZES),
+        *(f'"{name}" : "{rng.randrange(99_999)}"' for name in SIZES),
     ]
     rng.shuffle(args)
-    name = f"/model/layers.{index // 10}/block/{op_type}_{index}"
+    name = f"/model/layers.{index // 10}/{op_type}_{index}"
     head = f'{{"cat" : "Node","pid" :13375,"tid" :13375,"dur" :%d,"ts" :%d,"ph" : "X","name" :"{name}_kernel_time"'
     return f'{head},"args" : {{{",".join(args)}}}}},\n'.encode()
 

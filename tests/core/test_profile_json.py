@@ -216,7 +216,7 @@ def test_kernel_events_are_summed_by_name_and_are_no_nodes(tmp_path: Path) -> No
 
 
 def test_a_file_of_0_bytes_says_why_it_is_empty() -> None:
-    with pytest.raises(ProfileEmpty, match="0 bytes.*end_profiling"):
+    with pytest.raises(ProfileEmpty, match=r"(?s)0 bytes.*end_profiling"):
         read_profile(DATA / "cpu_1.31.1_sigkill_empty.json")
 
 

@@ -1,0 +1,15 @@
+"""What the tests of the plugin share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.plugin.suite import Suite
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """A user's project, 80 columns wide, without the plugins that the test does not name."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:asyncio -p no:benchmark -p no:cov -p no:timeout -p no:hypothesispytest")
+    return Suite(pytester)

@@ -1,0 +1,106 @@
+"""A small project of a user: real models, test modules that measure them, and pytest on it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree
+
+# Loaded before an inner session starts: pytester unloads what an inner session loads, and numpy cannot load twice.
+import onnxruntime  # noqa: F401
+
+import pytest_onnxperf.handles
+import pytest_onnxperf.hooks  # noqa: F401
+from tests import models
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pytest
+
+DEVICE: Final = "Bench 1"
+KEY: Final = "bench-1.cpu"
+ON: Final = ("--onnxperf", "--onnxperf-ep=cpu", f"--onnxperf-device={DEVICE}", "--onnxperf-warmup-rounds=1")
+FACTS: Final = (*ON, "--onnxperf-timing=off", "--onnxperf-profile-runs=2")
+TIMES: Final = (*ON, "--onnxperf-max-time=0.05")
+
+MEASURE: Final = """
+    def test_mlp(onnx_session):
+        onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+"""
+"""A test module that measures the model `mlp.onnx` once."""
+
+
+class Suite:
+    """The directory of an inner pytest session, with helpers to fill, run and read it."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        self.path: Path = pytester.path
+
+    def model(self, name: str = "mlp.onnx", write: Callable[..., Path] = models.mlp, **options: Any) -> Path:
+        """Write a model, over the one of that name if there is one."""
+        return write(self.path / name, **options)
+
+    def module(self, source: str = MEASURE, name: str = "test_perf.py") -> Path:
+        """Write a test module, into a directory if its name has one."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = source.strip("\n").splitlines()
+        margin = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
+        path.write_text("\n".join(line[margin:] for line in lines) + "\n", encoding="utf-8")
+        return path
+
+    def run(self, *arguments: str) -> pytest.RunResult:
+        """Run pytest in this process."""
+        return self.pytester.runpytest_inprocess(*arguments)
+
+    def run_apart(self, *arguments: str) -> pytest.RunResult:
+        """Run pytest in a process of its own."""
+        return self.pytester.runpytest_subprocess(*arguments)
+
+    def baseline(self, module: str = "test_perf", key: str = KEY) -> Path:
+        """The baseline's file of a test module."""
+        return self.path / "baselines" / key / f"{module}.json"
+
+    def entries(self, module: str = "test_perf", key: str = KEY) -> Mapping[str, Any]:
+        """The entries of a test module's baseline."""
+        entries: Mapping[str, Any] = json.loads(self.baseline(module, key).read_text("utf-8"))["tests"]
+        return entries
+
+    def junit(self, path: str = "junit.xml") -> dict[str, tuple[dict[str, str], str]]:
+        """Test name -> its properties and the text of its failure."""
+        cases = ElementTree.parse(self.path / path).getroot().iter("testcase")
+        return {
+            case.attrib["name"]: (
+                {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")},
+                "".join(failure.text or "" for failure in case.iter("failure")),
+            )
+            for case in cases
+        }
+
+
+def section(result: pytest.RunResult, title: str) -> list[str]:
+    """Return the lines of one section of pytest's output, without its head."""
+    lines = result.outlines
+    heads = [index for index, line in enumerate(lines) if re.fullmatch(rf"[=_-]+ {re.escape(title)} [=_-]+", line)]
+    assert heads, f"no section {title!r} in\n{result.stdout.str()}"
+    body = []
+    for line in lines[heads[0] + 1 :]:
+        if re.fullmatch(r"([=_-])\1+ .* \1+", line):
+            break
+        body.append(line)
+    return body
+
+
+def masked(lines: list[str]) -> str:
+    """Replace every measured number, so that a text can be compared as a whole; spaces before a number are kept to one."""
+    text = "\n".join(line.rstrip() for line in lines).strip("\n")
+    return re.sub(r" +\d+\.\d+", " N", text)
+
+
+def too_wide(lines: list[str]) -> list[str]:
+    """Return the lines that do not fit into 80 columns, but for paths and commands, which are not broken."""
+    return [line for line in lines if len(line) > 80 and " " in line.strip()]
