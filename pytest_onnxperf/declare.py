@@ -5,12 +5,11 @@ Every pytest session of an environment pays for this module, so it makes no data
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
+
+import pytest
 
 from .core.budget_keys import KEYS
-
-if TYPE_CHECKING:
-    import pytest
 
 BUDGET: Final = "onnx_budget"
 MEASURE: Final = "onnx_measure"
@@ -89,6 +88,7 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("onnxperf", "performance regression tests of ONNX models (pytest-onnxperf)")
     for option in OPTIONS:
         default = "" if option.kind == "flag" or option.default == "" else f" (default: {option.default})"
+        choices = f" [{'|'.join(option.choices)}]" if option.choices else ""  # an ini key has no metavar
         text = (option.help + default).replace("%", "%%")
         if option.kind == "flag":
             group.addoption(option.flag, dest=option.ini, action="store_true", default=None, help=text)
@@ -96,13 +96,19 @@ def add_options(parser: pytest.Parser) -> None:
             metavar = option.metavar or "|".join(option.choices)
             group.addoption(option.flag, dest=option.ini, default=None, metavar=metavar, help=text)
         if option.in_ini:
-            parser.addini(option.ini, option.help + default, type=cast("Any", _INI_TYPES[option.kind]), default=None)
+            parser.addini(
+                option.ini, option.help + choices + default, type=cast("Any", _INI_TYPES[option.kind]), default=None
+            )
 
 
 def is_enabled(config: pytest.Config) -> bool:
     """Tell whether this session measures; asks for nothing but the two flags."""
     flags = (config.getoption("onnxperf_enabled", None), config.getoption("onnxperf_update", None))
-    return bool(flags[0] or flags[1] or config.getini("onnxperf_enabled"))
+    try:
+        return bool(flags[0] or flags[1] or config.getini("onnxperf_enabled"))
+    except (TypeError, ValueError, pytest.UsageError) as error:
+        msg = f"onnxperf_enabled in {config.inipath}: expected true or false: {error}"
+        raise pytest.UsageError(msg) from error
 
 
 def register_markers(config: pytest.Config) -> None:

@@ -10,7 +10,7 @@ from .core.errors import OnnxPerfError
 from .core.outcome import TestOutcome
 from .report import text
 from .report.summary import error_lines, header_lines, summary_lines
-from .session import OUTCOMES, ActiveSession, write_baselines
+from .session import OUTCOMES, ActiveSession, today, write_baselines
 from .transport import attach, detach, is_breach
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class Hooks:
         store, key = self._active.store, environment.key
         return header_lines(
             environment, str(self._active.settings.baseline_dir), store.environment_keys(), store.latest_date(key),
-            is_auto=not self._active.settings.names_ep,
+            today(),
+            is_auto=not self._active.settings.names_ep, not_running=self._active.prober.not_running(),
         )  # fmt: skip
 
     @pytest.hookimpl(optionalhook=True)

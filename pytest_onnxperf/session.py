@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -123,13 +123,18 @@ class ActiveSession:
         self.outcomes(item).append(Outcome(record, verdict, updatable, kept))
 
 
+def today() -> date:
+    """Return the date that an entry gets, UTC."""
+    return datetime.now(UTC).date()
+
+
 def write_baselines(store: Store, settings: Settings, tests: list[TestOutcome]) -> tuple[list[str], list[str]]:
     """Write the baselines of the tests that passed.
 
     Returns:
         What was updated, a line each, and what could not be.
     """
-    date, commit = datetime.now(UTC).date().isoformat(), _commit(settings.root)
+    day, commit = today().isoformat(), _commit(settings.root)
     files: dict[Path, list[Outcome]] = {}
     for test in tests:
         for outcome in test.outcomes:
@@ -147,14 +152,16 @@ def write_baselines(store: Store, settings: Settings, tests: list[TestOutcome]) 
                 failed.append(
                     f"{_name(record.key)}: its times were not recorded: {record.disturbance} (--onnxperf-update-force)"
                 )
-            entries[record.key.entry] = entry_of(record, date, commit, with_times=not disturbed)
+            entries[record.key.entry] = entry_of(record, day, commit, with_times=not disturbed)
         try:
             changed = store.update(path, outcomes[0].record.environment, entries, settings.update_mode)
         except BaselineError as error:
             failed.append(str(error))
             continue
-        for key, (old, new) in sorted(changed.items()):
-            updated.append(f"{path.parent.name}/{path.stem}.json {key}: {', '.join(changes(old, new))}")
+        if changed:
+            shown = path.relative_to(settings.root) if path.is_relative_to(settings.root) else path
+            updated.append(f"updated: {shown}")
+        updated += [f"  {key}: {', '.join(changes(old, new))}" for key, (old, new) in sorted(changed.items())]
     return updated, failed
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
@@ -17,7 +18,6 @@ from .declare import OPTION, OPTIONS, Kind, Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def parse(option: Option, value: object, source: str) -> Any:
 def _flag(option: Option, value: object) -> bool:
     if not isinstance(value, bool):
         msg = "true or false"
-        raise ValueError(msg)
+        raise TypeError(msg)
     return value
 
 
@@ -131,7 +131,7 @@ def _number(option: Option, value: object) -> float:
     what = "a whole number" if option.kind == "int" else "a number"
     expected = f"{what} >= {option.low:g}"
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(expected)
+        raise TypeError(expected)
     try:
         parsed = int(value) if option.kind == "int" and isinstance(value, str) else float(value)
     except ValueError:

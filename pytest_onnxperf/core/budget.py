@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,6 @@ from .metrics import METRIC
 from .providers import CPU, short_name
 from .states import Limit
 from .units import change, quantity
-from collections.abc import Mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,15 @@ _FORCED_TO_CPU: Final = re.compile(
 )
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 _LINE: Final = re.compile(r"^\d{4}-\d\d-\d\d [\d:.]+ \[([VIWEF]):[^\]]*\] (.*)$")
-_REASONS: Final = ("Failed to load", "Failed to create", "EP Error", "CUDA failure", "CUDNN failure", "WebGPU", "Vulkan")
+_REASONS: Final = (
+    "Failed to load",
+    "Failed to create",
+    "EP Error",
+    "CUDA failure",
+    "CUDNN failure",
+    "WebGPU",
+    "Vulkan",
+)
 _MOST_LINES: Final = 4
 
 

@@ -85,9 +85,10 @@ class Events:
         if _UNKNOWN in kinds:
             return False
         for index in self._watched_in(kinds):
-            arguments = text[ends[index] : ends[index + 1] if index + 1 < len(ends) else None]
-            if not all(shape in arguments for shape in self._expected[heads[index].name][2]):
-                return False
+            begin, end = ends[index], ends[index + 1] if index + 1 < len(ends) else len(text)
+            for shapes in self._expected[heads[index].name][2]:
+                if text.find(shapes, begin, end) < 0:
+                    return False
         self._add_columns(heads, kinds)
         return True
 

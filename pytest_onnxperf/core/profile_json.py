@@ -20,7 +20,7 @@ _HEAD_BYTES_AT_LEAST = 60
 """No head is shorter, so that the search for its end can begin there."""
 
 _ARGS = b',"args" : {'
-_LINE_ENDS = (b"},\n", b",\r\n")
+_COMMA, _BRACE = b",}"
 _EVENT_START = b'{"cat" : "'
 _LINES_OF_ONE_EVENT = 20
 """A node's name may hold newlines (1.30 and before); an event that spans more lines is given up."""
@@ -112,17 +112,17 @@ def _heads(text: bytes) -> tuple[list[bytes], list[int]]:
     """Return what stands before the arguments in each line, and where that ends; nothing where a line is not whole."""
     heads: list[bytes] = []
     ends: list[int] = []
-    find, begin = text.find, 0
+    add_head, add_end, find, begin = heads.append, ends.append, text.find, 0
     while True:
         end = find(_ARGS, begin + _HEAD_BYTES_AT_LEAST)
         if end < 0:
             return [], []
-        heads.append(text[begin:end])
-        ends.append(end)
+        add_head(text[begin:end])
+        add_end(end)
         begin = find(b"\n", end) + 1
         if not begin:
             return heads, ends
-        if text[begin - 3 : begin] not in _LINE_ENDS:
+        if text[begin - 2] != _COMMA or text[begin - 3] != _BRACE:
             return [], []
 
 

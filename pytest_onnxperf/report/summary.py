@@ -13,41 +13,50 @@ from pytest_onnxperf.core.states import State
 from pytest_onnxperf.core.units import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import date
 
     from pytest_onnxperf.core.environment import Environment
     from pytest_onnxperf.core.outcome import Outcome
 
-_NAME_WIDTH: Final = 38
+_NAME_WIDTH: Final = 36
 _WIDTH: Final = 78
 _MOST_NAMES: Final = 3
 
 
 def header_lines(
-    environment: Environment, baseline_dir: str, recorded_keys: Sequence[str], latest_date: str, *, is_auto: bool
-) -> list[str]:
+    environment: Environment, baseline_dir: str, recorded_keys: Sequence[str], latest: date | None, today: date, *,
+    is_auto: bool, not_running: Mapping[str, str],
+) -> list[str]:  # fmt: skip
     """Return the lines of pytest's header.
 
     Args:
         environment: Of tests that demand no other EP.
         baseline_dir: As the options give it.
         recorded_keys: Environment keys that have baselines.
-        latest_date: ISO date of the latest entry for this environment; empty where there is none.
+        latest: Date of the latest entry for this environment; None where there is none.
+        today: For its age.
         is_auto: Whether the EP was chosen by `auto`.
+        not_running: EPs that were tried in vain -> why they do not run.
     """
     short = short_name(environment.execution_provider)
     lines = []
     others = sorted({key.rsplit(".", 1)[1] for key in recorded_keys} - {short})
     if is_auto and others and not any(key.endswith("." + short) for key in recorded_keys):
         lines.append(
-            f"onnxperf: WARNING: auto fell back to {short}, which has no baselines; {baseline_dir} holds those of "
+            f"onnxperf: WARNING: auto took {short}, which has no baselines; {baseline_dir} holds those of "
             f"{', '.join(others)}"
         )
     lines.append(f"onnxperf: {environment.execution_provider} on {environment.device}")
+    for name, reason in not_running.items():
+        lines += error_lines(f"{name} is in this build and does not run: {reason}")
     lines.append("onnxperf: " + ", ".join(f"{name} {version}" for name, version in environment.versions.items()))
     where = f"{baseline_dir}/{environment.key}"
-    lines.append(f"onnxperf: {where}, latest entry of {latest_date}" if latest_date else f"onnxperf: no {where} yet")
-    return lines
+    if latest is None:
+        return [*lines, f"onnxperf: no {where} yet"]
+    days = (today - latest).days
+    age = "today" if days <= 0 else f"{days} day{'s' if days != 1 else ''} old"
+    return [*lines, f"onnxperf: {where}, latest entry of {latest} ({age})"]
 
 
 def error_lines(message: str) -> list[str]:
@@ -69,9 +78,8 @@ def summary_lines(
     if not updating:
         lines += [line for text in _not_compared(outcomes) for line in _wrapped(text)]
     if updating:
-        said = [f"updated: {text}" for text in updated]
-        said = said or (["updated: nothing, all is as recorded"] if outcomes else [])
-        lines += [line for text in said for line in _wrapped(text)]
+        lines += [line for text in updated for line in _wrapped(text)]
+        lines += [] if updated or not outcomes else ["updated: nothing, all is as recorded"]
     lines += [line for text in not_updated for line in _wrapped(f"NOT UPDATED: {text}")]
     return lines
 
@@ -104,7 +112,7 @@ def _state(outcome: Outcome) -> str:
     times = _worst(c.state for c in verdict.comparisons if c.name in METRIC and METRIC[c.name].is_timed)
     if facts == times or times is None:
         return str(facts or State.OK)
-    return f"facts {facts}, times {times}"
+    return f"{facts}, times {times}"
 
 
 def _worst(states: Iterable[State]) -> State | None:

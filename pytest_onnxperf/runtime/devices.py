@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ from .child.machine import cores
 from .lock import device_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    pass
 
 _NVIDIA: Final = ("cuda", "tensorrt", "trt-rtx")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_onnxperf.core.environment import Environment
@@ -16,17 +18,16 @@ from pytest_onnxperf.core.record import Record, TestKey
 from pytest_onnxperf.core.sample import Sample
 from pytest_onnxperf.core.units import quantity
 
+from .child.protocol import Array
 from .devices import describe_device
 from .lock import claimed, device_name
 from .model_files import model_files
 from .process import InlineWorker, ProcessWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
-    from .child.protocol import Array
 
 # Others that use more than this share of the usable cores while rounds are timed disturb them. A choice: on two cores
 # it is two fifths of one of them, more than an idle machine with a pytest in it ever uses.

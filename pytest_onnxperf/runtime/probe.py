@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from .measure import Job, open_job, with_reason
 from .process import ProcessWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 # y = MatMul(x, x) for float x[2,2], opset 13, IR 8; tests/runtime/test_probe.py makes the same bytes with `onnx`.
 PROBE_MODEL: Final = (
@@ -71,6 +72,10 @@ class Prober:
         """Return the versions of runtime, numpy and Python."""
         versions = self._greet()["versions"]
         return dict(versions) if isinstance(versions, dict) else {}
+
+    def not_running(self) -> dict[str, str]:
+        """Return the providers of this build that were tried in vain so far, with the reasons."""
+        return {name: reason for name, reason in self._reasons.items() if reason}
 
     def findings(self) -> dict[str, object]:
         """Return what was found so far, as plain data for another process."""

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderError
+from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderError, SettingError
 
 from .child.main import answer
 from .child.protocol import pack_feeds, read_frame, write_frame
@@ -55,7 +55,7 @@ _LOG_TAIL_BYTES: Final = 64 << 10
 # What the runtime says of a session stands at the front of its log; a process that prints without end is cut here.
 _LOG_BYTES: Final = 16 << 20
 _POLL_S: Final = 0.5
-_READER_S: Final = 5.0
+_READER_S: Final = 2.0
 
 
 class Worker(Protocol):
@@ -157,6 +157,7 @@ class ProcessWorker:
         """Do one step and return its result.
 
         Raises:
+            SettingError: An argument is of a type that cannot cross the pipe.
             ProviderError: The EP does not run.
             ModelError: The runtime refuses the model.
             MeasurementError: Anything else: a step failed, the process crashed, or it was killed at its time limit.
@@ -166,8 +167,12 @@ class ProcessWorker:
             arguments["feeds"], blobs = pack_feeds(arguments["feeds"])
         stdin = self._process.stdin
         assert stdin is not None
-        with self._ended_in_time(blobs), contextlib.suppress(BrokenPipeError):
-            write_frame(stdin, {"command": command, "arguments": arguments}, blobs)
+        try:
+            with self._ended_in_time(blobs), contextlib.suppress(BrokenPipeError):
+                write_frame(stdin, {"command": command, "arguments": arguments}, blobs)
+        except TypeError as error:
+            msg = f"an option cannot be handed to the measuring process, which takes numbers and texts: {error}"
+            raise SettingError(msg) from error
         return _result(self._await(command), self._ending)  # if it is dead, this says how it died
 
     @contextlib.contextmanager
@@ -197,6 +202,7 @@ class ProcessWorker:
                 self._alive()
                 continue
             if message is None:
+                self._answers.put(None)  # for the next call, which hears the same
                 how = self._how_it_died(command)
                 msg = f"the measuring process {how} in its step `{command}`{self._ending()}"
                 raise MeasurementError(msg)
@@ -236,11 +242,12 @@ class ProcessWorker:
 
     def close(self) -> dict[str, Any]:
         """End the session and the process."""
-        result = self.call("close")
+        step = "close"
+        result = self.call(step)
         try:
             self._process.wait(timeout=max(self._left_s(), 1))
         except subprocess.TimeoutExpired:
-            raise self._too_late("close") from None
+            raise self._too_late(step) from None
         return result
 
     def kill(self) -> None:

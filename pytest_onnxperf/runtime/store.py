@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import replace
+from datetime import date
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -79,8 +80,8 @@ class Store:
             return ()
         return tuple(sorted(child.name for child in self.directory.iterdir() if child.is_dir() and "." in child.name))
 
-    def latest_date(self, environment_key: str) -> str:
-        """Return the date of the latest entry of an environment; empty where there is none that can be read."""
+    def latest_date(self, environment_key: str) -> date | None:
+        """Return the date of the latest entry of an environment; None where there is none that can be read."""
         dates = []
         for path in (self.directory / environment_key).rglob("*.json"):
             try:
@@ -88,7 +89,10 @@ class Store:
             except BaselineError:
                 continue  # its tests say what is wrong with it
             dates += [entry.date for entry in baseline.tests.values()] if baseline else []
-        return max(dates, default="")
+        try:
+            return date.fromisoformat(max(dates, default=""))
+        except ValueError:
+            return None
 
     def update(
         self, path: Path, environment: Environment, entries: Mapping[str, Entry], mode: str

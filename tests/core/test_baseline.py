@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 
@@ -177,10 +178,8 @@ def test_a_wrong_file_is_refused_with_file_and_line(text: str, message: str) -> 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused_and_nothing_else(text: str) -> None:
-    try:
+    with contextlib.suppress(BaselineError):
         read_baseline(text, "b.json")
-    except BaselineError:
-        pass
 
 
 def test_the_schema_of_this_version_is_one_and_a_missing_test_table_is_empty() -> None:

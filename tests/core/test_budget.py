@@ -10,7 +10,7 @@ import pytest
 from pytest_onnxperf.core.budget import Budget, check, parse_budget
 from pytest_onnxperf.core.budget_keys import KEYS
 from pytest_onnxperf.core.errors import BudgetError
-from pytest_onnxperf.core.facts import Difference, CountedNode
+from pytest_onnxperf.core.facts import CountedNode, Difference
 from pytest_onnxperf.core.profile import NodeKey
 from pytest_onnxperf.core.states import Limit
 from tests.records import CPU, CUDA, MS, environment, facts, record

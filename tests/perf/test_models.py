@@ -34,7 +34,9 @@ def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param({"batch": 1, "seq": 1, "past": 32, "total": 33}, id="decode"),
     ],
 )
-def test_a_transformer_runs_fused_attention(onnx_session: OnnxSessions, model_dir: Path, shapes: dict[str, int]) -> None:
+def test_a_transformer_runs_fused_attention(
+    onnx_session: OnnxSessions, model_dir: Path, shapes: dict[str, int]
+) -> None:
     onnx_session(models.transformer_block(model_dir / "transformer.onnx")).measure(shapes=shapes)
 
 
@@ -52,7 +54,7 @@ def test_an_island_on_the_cpu_costs_two_copies(onnx_session: OnnxSessions, model
 
 @pytest.mark.onnx_budget(require_ops={"Loop"})
 @pytest.mark.onnx_budget(max_memcpy=0, on="cpu")
-@pytest.mark.onnx_budget(max_memcpy=2, max_cpu_nodes=5, on="webgpu")  # Loop, and Identity of its condition in each trip
+@pytest.mark.onnx_budget(max_memcpy=2, max_cpu_nodes=5, on="webgpu")  # Loop, and an Identity in each trip
 def test_a_loop_runs_its_body_without_further_copies(onnx_session: OnnxSessions, model_dir: Path) -> None:
     onnx_session(models.loop_model(model_dir / "loop.onnx", trips=4)).measure(shapes={"batch": 8})
 

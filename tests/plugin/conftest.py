@@ -11,5 +11,6 @@ from tests.plugin.suite import Suite
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     """A user's project, 80 columns wide, without the plugins that the test does not name."""
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("CI", raising=False)  # there pytest cuts no line of its summary
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:asyncio -p no:benchmark -p no:cov -p no:timeout -p no:hypothesispytest")
     return Suite(pytester)

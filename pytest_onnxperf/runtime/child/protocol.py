@@ -7,6 +7,7 @@ A frame begins with a mark, so that whatever an interpreter prints while it star
 from __future__ import annotations
 
 import json
+import os
 import struct
 from typing import IO, TYPE_CHECKING, Any, Union
 
@@ -25,12 +26,23 @@ Array = Union["np.ndarray[Any, np.dtype[Any]]", RawTensor]
 
 
 def write_frame(stream: IO[bytes], message: Message, blobs: Sequence[bytes] = ()) -> None:
-    """Write one message with its attachments."""
-    header = json.dumps({"message": message, "blobs": [len(blob) for blob in blobs]}).encode()
+    """Write one message with its attachments.
+
+    Raises:
+        TypeError: Something in the message is no JSON; nothing was written.
+    """
+    header = json.dumps({"message": message, "blobs": [len(blob) for blob in blobs]}, default=_plain).encode()
     stream.write(MARK + _HEAD.pack(len(header)) + header)
     for blob in blobs:
         stream.write(blob)
     stream.flush()
+
+
+def _plain(value: Any) -> Any:
+    """Turn what numpy and pathlib make of plain values back into plain values."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    return os.fspath(value)
 
 
 def read_frame(stream: IO[bytes]) -> tuple[Message, list[bytes]] | None:
