@@ -93,8 +93,8 @@ def stored_facts(record: Record) -> Facts:
 def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry:
     """Return what an update makes of an entry: the old one where nothing changed, so that diffs stay small.
 
-    A metric whose new median lies inside the interval of the old processes keeps its old values; facts that the new
-    record cannot tell keep theirs. The anchor and the note are the old ones; the anchor takes in what it never had.
+    A metric whose new median lies inside the interval of the old processes keeps its old values; a fact that the new
+    record cannot tell keeps its own. The anchor and the note are the old ones; the anchor takes in what it never had.
     """
     if old is None:
         return new
@@ -103,7 +103,7 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
         inside = name in metrics and min(metrics[name]) <= median(values) <= max(metrics[name])
         if replace_all or not inside:
             metrics[name] = values
-    facts = new.facts or old.facts
+    facts = {**old.facts, **new.facts}
     anchor = Anchor(old.anchor.date, old.anchor.facts or new.anchor.facts, new.anchor.metrics | old.anchor.metrics)
     result = replace(new, facts=facts, metrics=metrics, anchor=anchor, note=old.note)
     same = (result.facts, result.metrics, result.anchor) == (old.facts, old.metrics, old.anchor)

@@ -115,13 +115,17 @@ def _compare_facts(record: Record, entry: Entry | None) -> list[Comparison]:
         return [*results, Comparison("facts", State.NO_BASELINE, "facts")]
     new_facts = stored_facts(record)
     told = {difference.fact for difference in unstable}
-    for name, old in entry.facts.items():
-        new = new_facts.get(name)
-        if isinstance(old, dict) and isinstance(new, dict):
+    for name, new in new_facts.items():
+        old = entry.facts.get(name)
+        if old is None:
+            results.append(Comparison(name, State.NO_BASELINE, name))
+        elif isinstance(old, dict) and isinstance(new, dict):
             stable = {key: count for key, count in old.items() if f"{name}.{key}" not in told}
             results += _compare_counts(name, stable, new)
         elif isinstance(old, int) and isinstance(new, int):
             results.append(_compare_count(name, old, new))
+        else:
+            results.append(Comparison(name, State.NO_BASELINE, f"{name}, which the baseline holds in another form"))
     return results
 
 
