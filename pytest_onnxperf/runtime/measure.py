@@ -21,7 +21,7 @@ from pytest_onnxperf.core.units import quantity
 from .child.protocol import Array
 from .devices import describe_device
 from .lock import claimed, device_name
-from .model_files import model_files
+from .model_files import check_free_dimensions, model_files
 from .process import InlineWorker, ProcessWorker
 
 if TYPE_CHECKING:
@@ -102,11 +102,13 @@ class Measurement:
 
         Raises:
             ModelError: The model is missing or the runtime refuses it.
+            SettingError: A free dimension is none of the model.
             ProviderError: The EP does not run.
             MeasurementError: A process crashed, hung or failed.
         """
         job, plan = self._job, self._plan
         size_bytes = sum(file.stat().st_size for file in model_files(job.model))
+        check_free_dimensions(job.model, job.free_dimensions)
         device = device_name(job.provider.short, job.provider_options, os.environ)
         with claimed(device, lambda: self._progress(f"waiting for the device `{device}`")):
             timings = [self._time() for _ in range(plan.processes)] if plan.timing else []
@@ -131,8 +133,11 @@ class Measurement:
         job, plan = self._job, self._plan
         hello = worker.call("hello")
         threads = 0 if "intra_op_num_threads" in job.session_options else plan.threads or hello["cores"]
+        todo = open_job(job, threads, prefix)
+        if plan.isolation == "none":
+            todo["log_severity"] = _LOG_WARNING  # it would go to the terminal, and is not read
         try:
-            opened = worker.call("open", job=open_job(job, threads, prefix))
+            opened = worker.call("open", job=todo)
         except ProviderError as error:
             raise with_reason(error, worker.log()) from error
         if job.feeds is not None:

@@ -1,0 +1,192 @@
+"""Loads the model of a job with ONNX Runtime GenAI, and checks that it runs on the device that was asked for."""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import json
+import os
+import time
+from typing import Any
+
+from .generator_config import DECODER, check_overlay, deep_merged, fail, first_line, read_config, sections
+from .generator_options import PROVIDERS, overlay_of, profiled_config, provider_option_texts, wanted_provider
+from .generator_scratch import link_directory, remove_directory
+
+# Of these `Model.device_type` is the provider's name; the others keep their tensors on the CPU in some versions.
+_TOLD_BY_DEVICE = ("cpu", "cuda", "dml", "webgpu")
+_ORT_DISTRIBUTIONS = (
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "onnxruntime-webgpu",
+    "onnxruntime-directml",
+    "onnxruntime-qnn",
+    "onnxruntime-openvino",
+)
+
+
+def import_genai() -> Any:
+    """Return the module `onnxruntime_genai`.
+
+    Raises:
+        StepError: It cannot be imported, or is older than 0.11 (`runtime`).
+    """
+    try:
+        import onnxruntime_genai
+    except ImportError as error:
+        raise fail("runtime", f"onnxruntime_genai cannot be imported: {first_line(error)}") from error
+    # Below 0.9 there is no overlay; in 0.9 and 0.10 one step beyond `max_length` aborts the process. What tells them
+    # from 0.11 is a method of the tokenizer.
+    if not hasattr(onnxruntime_genai.Config, "overlay") or not hasattr(onnxruntime_genai.Tokenizer, "update_options"):
+        version = getattr(onnxruntime_genai, "__version__", "of unknown version")
+        raise fail("runtime", f"onnxruntime-genai {version} is too old: 0.11 or newer is needed")
+    return onnxruntime_genai
+
+
+def runtime_versions(genai: Any) -> dict[str, str]:
+    """Return the versions of GenAI and of the ONNX Runtime whose library it loads, where that can be told."""
+    versions = {"onnxruntime-genai": str(genai.__version__)}
+    for name in _ORT_DISTRIBUTIONS:
+        try:
+            versions["onnxruntime"] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        break
+    return versions
+
+
+def features(genai: Any) -> list[str]:
+    """Return what this version can do beyond generating; found by looking, never by its number."""
+    found = {
+        "runtime_options": hasattr(genai.Generator, "set_runtime_option"),
+        "rewind": hasattr(genai.Generator, "rewind_to"),
+        "engine": hasattr(genai, "Engine"),
+        "engine_events": hasattr(genai, "EngineEventBuffer"),
+        "images": hasattr(genai, "Images"),
+        "audios": hasattr(genai, "Audios"),
+        "speculative": hasattr(genai.GeneratorParams, "set_speculative_options"),
+    }
+    return sorted(name for name, is_there in found.items() if is_there)
+
+
+class LoadedModel:
+    """A model, its configuration with the overlay, and what its loading took."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        """Load the model of `job` (see `GeneratorSteps.open`).
+
+        Raises:
+            StepError: The provider does not run (`ep`), an option is unknown (`option`), or the runtime refuses the
+                model (`model`).
+        """
+        self.genai = import_genai()
+        self.directory: str = os.path.abspath(job["model"])
+        self.profile_prefix: str = job["profile_prefix"]
+        file_config = read_config(self.directory)
+        check_overlay(file_config, job["overlay"])
+        self.provider = wanted_provider(file_config, job["provider"])
+        if job["provider_options"] and self.provider == "cpu":
+            raise fail("option", "provider options were given, and the CPU has none")
+        self.config = deep_merged(file_config, job["overlay"])
+        self.sections = sections(self.config)
+        self.session_prefixes: dict[str, str] = {}
+        """Session -> prefix of its profile; empty unless profiled at session level."""
+        self.has_run_profile = False
+        self.model: Any = None
+        self._job = job
+        self._scratch = ""
+        self.load_ns = self._load(self.directory, overlay_of(file_config, job, self.provider))
+        self._check_device()
+        if self.profile_prefix:
+            self._prepare_profile(file_config)
+
+    def close(self) -> None:
+        """Drop the model; a session-level profile is written now, unless a generator still holds it."""
+        self.model = None
+        gc.collect()
+        remove_directory(self._scratch)
+        self._scratch = ""
+
+    def _prepare_profile(self, file_config: dict[str, Any]) -> None:
+        """Find out how this version profiles; for session-level profiling the model is loaded again.
+
+        A run-level profile is a file for each run, named by the millisecond: of several sessions in one step the files
+        would replace each other, so that only a model of one session is profiled that way.
+        """
+        is_one_session = self.sections == [DECODER] and not self.config["model"][DECODER].get("pipeline")
+        self.has_run_profile = is_one_session and _has_run_profile(self.genai, self.model)
+        if self.has_run_profile:
+            return
+        self.close()
+        whole, self.session_prefixes = profiled_config(file_config, self._job, self.provider)
+        self._scratch = f"{self.profile_prefix}-model"
+        link_directory(self.directory, self._scratch, whole)
+        try:
+            self.load_ns = self._load(self._scratch, None)
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, directory: str, overlay: dict[str, Any] | None) -> int:
+        """Load from a directory; without an overlay its configuration says everything."""
+        begin_ns = time.perf_counter_ns()
+        try:
+            config = self.genai.Config(directory)
+            if overlay is not None:
+                config.overlay(json.dumps(overlay))
+        except Exception as error:
+            kind = "option" if "JSON" in str(error) and self._job["overlay"] else "model"
+            raise fail(kind, first_line(error)) from error
+        if self.provider in ("cuda", "nvtensorrtrtx"):
+            _preload_cuda()
+        try:
+            if overlay is not None:
+                self._set_provider(config)
+            self.model = self.genai.Model(config)
+        except Exception as error:
+            kind = "ep" if _is_about_provider(first_line(error), self.provider) else "model"
+            raise fail(kind, first_line(error)) from error
+        return time.perf_counter_ns() - begin_ns
+
+    def _set_provider(self, config: Any) -> None:
+        if self._job["provider"]:
+            config.clear_providers()
+            if self.provider != "cpu":  # none at all means the CPU; to append it is an error below 0.15
+                config.append_provider(PROVIDERS[self.provider])
+        for name, value in provider_option_texts(self._job["provider_options"]).items():
+            config.set_provider_option(PROVIDERS[self.provider], name, value)
+
+    def _check_device(self) -> None:
+        device = str(self.model.device_type)
+        if self.provider in _TOLD_BY_DEVICE and device.lower() != self.provider:
+            raise fail("ep", f"{self.provider} was asked for, and the model runs on {device}")
+
+
+def _has_run_profile(genai: Any, model: Any) -> bool:
+    """Return whether the runtime profiles single runs: some versions have the method and refuse the option."""
+    if not hasattr(genai.Generator, "set_runtime_option"):
+        return False
+    params = genai.GeneratorParams(model)
+    params.set_search_options(max_length=2)
+    generator = genai.Generator(model, params)
+    try:
+        generator.set_runtime_option("enable_profiling", "0")
+    except Exception:
+        return False
+    return True
+
+
+def _preload_cuda() -> None:
+    """Load the CUDA libraries that pip installed; GenAI itself does not look for them there."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return
+    if hasattr(onnxruntime, "preload_dlls"):
+        onnxruntime.preload_dlls()
+
+
+def _is_about_provider(message: str, provider: str) -> bool:
+    marks = ("interface not available", "execution provider", "executionprovider", "failed to load library", "adapter")
+    text = message.lower()
+    return provider != "cpu" and (provider in text or any(mark in text for mark in marks))
