@@ -52,6 +52,7 @@ class OnnxSessions:
         A test that demands an EP which does not run here is skipped with the reason, unless the options name that EP:
         then it fails.
         """
+        __tracebackhide__ = True
         settings = self._active.settings_of(self._item)
         demanded = ep if ep is not None else settings.ep if settings.ep_source == "marker" else None
         try:
@@ -71,6 +72,7 @@ class OnnxSessions:
         return OnnxSession(self._active, self._item, self._new_directory, settings, job, label)
 
     def _demanded(self, name: str) -> Provider:
+        __tracebackhide__ = True  # the place of the skip is the test's line
         provider = provider_of(name)
         reason = self._active.prober.why_not(provider) if provider.short != "cpu" else ""
         if not reason:

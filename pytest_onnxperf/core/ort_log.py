@@ -19,7 +19,9 @@ _REASONS: Final = (
     "WebGPU",
     "Vulkan",
 )
+_CODE: Final = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _MOST_LINES: Final = 4
+_NO_DRIVER: Final = "libcuda.so.1 is part of the NVIDIA driver: it is not installed, or not handed to this container"
 
 
 def forced_cpu_nodes_in_log(text: str) -> frozenset[str]:
@@ -61,5 +63,8 @@ def fallback_reason(text: str) -> str:
             continue
         message = match.group(2) if match else line.strip()
         if any(mark in message for mark in _REASONS) and not message.startswith("at "):
-            lines[readable(message)] = None
-    return "\n  ".join(list(lines)[:_MOST_LINES])
+            lines[_CODE.sub("", readable(message))] = None
+    shown = list(lines)[:_MOST_LINES]
+    if any("libcuda.so.1" in line for line in shown):
+        shown.append(_NO_DRIVER)
+    return "\n  ".join(shown)

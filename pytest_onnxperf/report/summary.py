@@ -43,9 +43,8 @@ def header_lines(
     lines = []
     others = sorted({key.rsplit(".", 1)[1] for key in recorded_keys} - {short})
     if is_auto and others and not any(key.endswith("." + short) for key in recorded_keys):
-        lines.append(
-            f"onnxperf: WARNING: auto took {short}, which has no baselines; {baseline_dir} holds those of "
-            f"{', '.join(others)}"
+        lines += error_lines(
+            f"WARNING: auto took {short}, which has no baselines; {baseline_dir} holds those of {', '.join(others)}"
         )
     lines.append(f"onnxperf: {environment.execution_provider} on {environment.device}")
     for name, reason in not_running.items():
@@ -61,8 +60,9 @@ def header_lines(
 
 def error_lines(message: str) -> list[str]:
     """Return the lines of pytest's header where nothing can be measured."""
-    lines = [line for paragraph in message.splitlines() for line in _wrapped(paragraph)]
-    return [f"onnxperf: {line}" for line in lines]
+    prefix = "onnxperf: "
+    lines = [line for paragraph in message.splitlines() for line in _wrapped(paragraph, _WIDTH - len(prefix))]
+    return [prefix + line for line in lines]
 
 
 def summary_lines(
@@ -196,5 +196,5 @@ def _tests(count: int) -> str:
     return f"{count} test has" if count == 1 else f"{count} tests have"
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+def _wrapped(text: str, width: int = _WIDTH) -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)

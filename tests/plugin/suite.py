@@ -106,7 +106,17 @@ def masked(lines: list[str]) -> str:
 
 
 # Lines of pytest's that it does not wrap. It cuts those of FAILED, PERF and ERROR.
-_PYTESTS_OWN: Final = ("rootdir: ", "plugins: ", "platform ", "cachedir: ", "SKIPPED ", "XFAIL ", "configfile: ")
+_PYTESTS_OWN: Final = (
+    "_",
+    "PERF ",
+    "rootdir: ",
+    "plugins: ",
+    "platform ",
+    "cachedir: ",
+    "SKIPPED ",
+    "XFAIL ",
+    "configfile: ",
+)
 
 
 def too_wide(lines: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ The same shape as `steps.Steps`: works in a measuring process and, with `--onnxp
 from __future__ import annotations
 
 import gc
+import math
 import platform
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import generator_model, generator_profile, generator_prompt, generator_rounds
-from .generator_config import check_search_options, fail, first_line
+from .generator_config import check_search_options, fail, message_of
 from .machine import LoadMeter, cores, peak_rss_bytes
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ class GeneratorSteps:
             try:
                 self._tokenizer = opened.genai.Tokenizer(opened.model)
             except Exception as error:
-                raise fail("model", f"the tokenizer cannot be loaded: {first_line(error)}") from error
+                fail("model", f"the tokenizer cannot be loaded: {message_of(error)}", error)
         return self._tokenizer
 
     @property
     def _opened(self) -> generator_model.LoadedModel:
         if self._loaded is None or self._loaded.model is None:
-            raise fail("input", "no model is open")
+            fail("input", "no model is open")
         return self._loaded
 
     def hello(self) -> dict[str, Any]:
@@ -84,6 +85,7 @@ class GeneratorSteps:
             `load_ns`, `device_type` and `model_type` (GenAI's words), `context_length`, `vocab_size`, `share_buffer`
             (as the configuration says), `run_level_profile` (false without a `profile_prefix`: it was not tried).
         """
+        self.close()
         self._loaded = loaded = generator_model.LoadedModel(job)
         model = loaded.config["model"]
         return {
@@ -123,7 +125,7 @@ class GeneratorSteps:
             audios: Paths, likewise.
 
         Returns:
-            `prompt_tokens`, `batch_size`, `new_tokens`, `max_length`.
+            `prompt_tokens`, `batch_size`, `new_tokens`, `max_length`, `share_buffer`.
 
         Raises:
             StepError: Something does not fit the model (`input`) or is no option (`option`).
@@ -139,6 +141,7 @@ class GeneratorSteps:
             "batch_size": made.batch_size,
             "new_tokens": new_tokens,
             "max_length": generation.max_length,
+            "share_buffer": generation.share_buffer,
         }
 
     def warm_up(self, rounds: int) -> dict[str, Any]:
@@ -148,7 +151,8 @@ class GeneratorSteps:
             `cold_start_ns`: the first generation, from making its `Generator` to its last token.
         """
         generation = self._prepared
-        least = -(-WARM_DECODE_STEPS // max(generation.new_tokens - 1, 1)) if generation.new_tokens > 1 else 1
+        decode_steps = generation.new_tokens - 1  # where there is none, none is measured
+        least = math.ceil(WARM_DECODE_STEPS / decode_steps) if decode_steps else 1
         begin_ns = time.perf_counter_ns()
         generation.checked_round()
         cold_start_ns = time.perf_counter_ns() - begin_ns
@@ -197,15 +201,21 @@ class GeneratorSteps:
         return result
 
     def generate(
-        self, new_tokens: int, prompt: str | Sequence[str] | None = None, tokens: Any = None
+        self,
+        new_tokens: int,
+        prompt: str | Sequence[str] | None = None,
+        tokens: Any = None,
+        images: Sequence[str] = (),
+        audios: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Generate up to `new_tokens` tokens, fewer where the model ends the text.
+        """Generate up to `new_tokens` tokens, the likeliest each time, fewer where the model ends the text.
 
         Returns:
             `tokens`: the new tokens of each row, and `texts`, which is None where the prompt was given as tokens.
         """
         opened = self._opened
-        made = generator_prompt.make(opened, lambda: self.tokenizer, generator_prompt.Given(None, prompt, tokens))
+        given = generator_prompt.Given(None, prompt, tokens, 1, list(images), list(audios))
+        made = generator_prompt.make(opened, lambda: self.tokenizer, given)
         generation = generator_rounds.Generation(opened, made, new_tokens, None, {}, min_new_tokens=0)
         rows = generation.tokens()
         return {"tokens": rows, "texts": None if prompt is None else [self.tokenizer.decode(row) for row in rows]}
@@ -223,5 +233,5 @@ class GeneratorSteps:
     @property
     def _prepared(self) -> Generation:
         if self._generation is None:
-            raise fail("input", "no prompt was given yet")
+            fail("input", "no prompt was given yet")
         return self._generation

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from .generator_config import fail, first_line
+from .generator_config import fail, message_of
 
 if TYPE_CHECKING:
     from .generator_model import LoadedModel
@@ -26,7 +26,7 @@ class Generation:
         options: dict[str, Any],
         min_new_tokens: int | None = None,
     ) -> None:
-        """Check the lengths and make a first `Generator`, in which the runtime checks the options.
+        """Check the lengths, and let the runtime check the options.
 
         Args:
             opened: The model.
@@ -40,11 +40,11 @@ class Generation:
             StepError: Prompt and new tokens exceed the context (`input`), or an option is refused (`option`).
         """
         if isinstance(new_tokens, bool) or not isinstance(new_tokens, (int, np.integer)) or new_tokens < 1:
-            raise fail("input", f"`new_tokens` must be a whole number of at least 1, got {new_tokens!r}")
+            fail("input", f"`new_tokens` must be a whole number of at least 1, got {new_tokens!r}")
         context = int(opened.config["model"].get("context_length", 0))
         self.max_length = prompt.prompt_tokens + int(new_tokens)
         if self.max_length > context:
-            raise fail(
+            fail(
                 "input",
                 f"a prompt of {prompt.prompt_tokens} tokens and {new_tokens} new ones are {self.max_length}, and the "
                 f"context of the model is {context} (`context_length` in genai_config.json)",
@@ -60,19 +60,32 @@ class Generation:
             "min_length": prompt.prompt_tokens + int(shortest),
             "batch_size": prompt.batch_size,
         }
-        if share_buffer is not None:
-            self._options["past_present_share_buffer"] = share_buffer
-        self.new_generator()
+        configured = opened.config.get("search", {}).get("past_present_share_buffer", False)
+        self.share_buffer = bool(configured if share_buffer is None else share_buffer)
+        self._options["past_present_share_buffer"] = self.share_buffer
+        self._params()
 
-    def new_generator(self) -> Any:
-        """Return a `Generator` that has seen nothing yet."""
+    def _params(self) -> Any:
         try:
             params = self._genai.GeneratorParams(self._model)
             params.set_search_options(**self._options)
+        except Exception as error:
+            self._fail_options(error)
+        return params
+
+    def new_generator(self) -> Any:
+        """Return a `Generator` that has seen nothing yet."""
+        params = self._params()
+        try:
             return self._genai.Generator(self._model, params)
         except Exception as error:
-            given = ", ".join(f"{name}={value}" for name, value in self._options.items())
-            raise fail("option", f"GenAI refuses these search options ({given}): {first_line(error)}") from error
+            self._fail_options(error)
+
+    def _fail_options(self, error: Exception) -> NoReturn:
+        text = message_of(error)
+        given = ", ".join(f"{name}={value}" for name, value in self._options.items())
+        kind = "run" if "alloc" in text or "memory" in text else "option"  # a generator allocates its KV cache
+        fail(kind, f"no generator can be made with these search options ({given}): {text}", error)
 
     def begin(self, generator: Any) -> None:
         """Give the prompt to a generator, which runs the prefill."""
@@ -102,22 +115,25 @@ class Generation:
                 if done:
                     break
         except Exception as error:
-            raise self.failure(error, count) from error
+            self.fail_at(error, count)
         if count < self.new_tokens or not done:
-            raise self._wrong_count(count, done)
-        gaps_ns = [after - before for before, after in zip(ends_ns, ends_ns[1:])]
+            self._fail_count(count, done)
+        gaps_ns = [after - before for before, after in zip(ends_ns, ends_ns[1:])]  # noqa: RUF007 -- Python 3.9
         return {"append_ns": appended_ns - begin_ns, "first_ns": ends_ns[0] - appended_ns, "gaps_ns": gaps_ns}
 
-    def failure(self, error: Exception, count: int) -> Exception:
-        """Return the error of a generation in which the runtime failed after `count` tokens."""
-        where = "in the prefill" if not count else f"after {count} of {self.new_tokens} tokens"
-        return fail("run", f"{where}: {first_line(error)}")
+    def fail_at(self, error: Exception, count: int) -> NoReturn:
+        """Raise the error of a generation in which the runtime failed after `count` tokens."""
+        where = f"after {count} of {self.new_tokens} tokens" if count else "in the prefill"
+        hint = ""
+        if self.share_buffer and not count:
+            hint = "\n\nPast and present share a buffer here, which not every model can: try `share_buffer=False`."
+        fail("run", f"{where}: {message_of(error)}{hint}", error)
 
-    def _wrong_count(self, count: int, done: bool) -> Exception:
+    def _fail_count(self, count: int, done: bool) -> NoReturn:
         if done:
             why = f"the generation ended after token {count} of {self.new_tokens}, by itself (EOS)"
-            return fail("run", f"{why}; a generator is measured over exactly `new_tokens` tokens")
-        return fail("run", f"the generation did not end after {count} tokens, at its `max_length` {self.max_length}")
+            fail("run", f"{why}; a generator is measured over exactly `new_tokens` tokens")
+        fail("run", f"the generation did not end after {count} tokens, at its `max_length` {self.max_length}")
 
     def checked_round(self) -> dict[str, Any]:
         """Generate once and check that each row really has the tokens that were timed."""
@@ -127,7 +143,7 @@ class Generation:
             length = len(generator.get_sequence(row))
             if length != self.max_length:
                 msg = f"row {row} has {length - self.prompt.prompt_tokens} new tokens, not {self.new_tokens}"
-                raise fail("run", msg)
+                fail("run", msg)
         return times
 
     def tokens(self) -> list[list[int]]:
@@ -140,6 +156,6 @@ class Generation:
                 generator.generate_next_token()
                 count += 1
         except Exception as error:
-            raise self.failure(error, count) from error
+            self.fail_at(error, count)
         skipped = self.prompt.prompt_tokens
         return [np.asarray(generator.get_sequence(row))[skipped:].tolist() for row in range(self.prompt.batch_size)]

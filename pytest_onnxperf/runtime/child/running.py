@@ -39,7 +39,8 @@ def runner(
     elements = [element_type_of(outputs.get(name, "")) for name in names]
     if all(element is None or element.is_native for element in elements):
         run_session, fixed_feeds = session.run, dict(feeds)
-        return lambda: list(run_session(names, fixed_feeds))
+        # Nothing more, not even a `partial` in its place: that is 2 % of a model of 10 us.
+        return lambda: run_session(names, fixed_feeds)
     values = {name: _host_value(name, feed) for name, feed in feeds.items()}
     run_values = session.run_with_ort_values
     return lambda: [to_numpy(value) for value in run_values(names, values)]

@@ -80,6 +80,7 @@ def _is_provider_error(message: str, name: str) -> bool:
         "CUDA failure",
         "WebGPU adapter",
         "CUDNN failure",
+        "Please install",
         name.replace("ExecutionProvider", "_execution_provider"),
     )
     return any(mark.lower() in message.lower() for mark in (*marks, name))
@@ -96,7 +97,7 @@ def runtime_words(error: Exception) -> str:
         return type(error).__name__
     code = _CODE.match(text)
     if code is None:
-        return f"{type(error).__name__}: {text}"
+        return f"{type(error).__name__}: {_SOURCE.sub('', text)}"
     words = re.sub(r"(Load model from .*? failed:)(?=\S)", r"\1 ", text[code.end() :])
     words = _SOURCE.sub("", words)
     hint = ", the file is no ONNX model or is cut off" if "protobuf" in words.lower() else ""

@@ -1,0 +1,95 @@
+"""What a pytest session that uses none of it pays for the plugin: installed, against `-p no:onnxperf`.
+
+`python tests/bench/inert.py` runs both in turn, each in a process of its own, and compares the CPU time (user and
+system, as the kernel counts it for the process). It prints the smallest and the median of both and what the plugin
+imported, and exits with 1 where both differences are above 5 ms, or where numpy, onnx, onnxruntime or subprocess came
+with it. Other processes only ever add to the CPU time of one, so that the smallest says most.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+LIMIT_MS: Final = 5.0
+TIMES: Final = 40
+NEVER: Final = ("numpy", "onnx", "onnxruntime", "subprocess", "msgspec", "filelock")
+WITHOUT: Final = ("-p", "no:onnxperf")
+
+_CONFTEST = """
+import json, os, sys
+
+def pytest_unconfigure():
+    if "ONNXPERF_DUMP" in os.environ:
+        with open(os.environ["ONNXPERF_DUMP"], "w") as file:
+            json.dump(sorted(sys.modules), file)
+"""
+_TESTS = "import pytest\n" + "\n".join(f"def test_{number}(): pass" for number in range(20))
+
+
+def run(directory: Path, arguments: tuple[str, ...], dump: Path | None = None) -> float:
+    """Run pytest once and return its CPU time in ms."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **({"ONNXPERF_DUMP": str(dump)} if dump else {})}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, str(directory)]
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    process = os.posix_spawn(
+        sys.executable,
+        command,
+        environment,
+        file_actions=[(os.POSIX_SPAWN_DUP2, nothing, descriptor) for descriptor in (1, 2)],
+    )
+    os.close(nothing)
+    _, status, usage = os.wait4(process, 0)
+    if status:
+        msg = f"pytest ended with {os.waitstatus_to_exitcode(status)}: {' '.join(command)}"
+        raise SystemExit(msg)
+    return (usage.ru_utime + usage.ru_stime) * 1e3
+
+
+def imported(directory: Path) -> list[str]:
+    """Return the modules that are there with the plugin and not without it."""
+    modules = []
+    for name, arguments in (("with", ()), ("without", WITHOUT)):
+        dump = directory / f"{name}.json"
+        run(directory, arguments, dump)
+        modules.append(set(json.loads(dump.read_text())))
+    return sorted(modules[0] - modules[1])
+
+
+def main() -> int:
+    """Compare, and print the figures."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        (directory / "conftest.py").write_text(_CONFTEST)
+        (directory / "pytest.ini").write_text("[pytest]\n")
+        (directory / "test_nothing.py").write_text(_TESTS)
+        for arguments in ((), WITHOUT):
+            run(directory, arguments)
+        with_ms: list[float] = []
+        without_ms: list[float] = []
+        for turn in range(TIMES):
+            order = [((), with_ms), (WITHOUT, without_ms)]
+            for arguments, times_ms in order if turn % 2 else reversed(order):
+                times_ms.append(run(directory, arguments))
+        modules = imported(directory)
+    least, middle = min(with_ms) - min(without_ms), median(with_ms) - median(without_ms)
+    print(f"with the plugin     CPU time {min(with_ms):6.1f} ms at least, median {median(with_ms):6.1f} ms")
+    print(f"with -p no:onnxperf CPU time {min(without_ms):6.1f} ms at least, median {median(without_ms):6.1f} ms")
+    print(f"ratio {min(with_ms) / min(without_ms):.3f}; {TIMES} runs of each, in turn")
+    print(f"modules it brought: {', '.join(modules) or 'none'}")
+    heavy = sorted({module.partition(".")[0] for module in modules} & set(NEVER))
+    missed = min(least, middle) > LIMIT_MS or bool(heavy)
+    print(
+        f"difference {least:.1f} ms (of the least), {middle:.1f} ms (of the medians), limit {LIMIT_MS:.0f} ms; "
+        f"heavy imports: {', '.join(heavy) or 'none'}: {'missed' if missed else 'held'}"
+    )
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""The CUDA packages on a machine without a GPU: the silent fallback is caught, and the message says what is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import onnxruntime
+import pytest
+
+from pytest_onnxperf.core.providers import provider_of
+from pytest_onnxperf.runtime.probe import Prober
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    RunPytest = Callable[..., pytest.RunResult]
+
+LONG_S = 120.0
+
+
+def _has_driver() -> bool:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+pytestmark = [
+    pytest.mark.needs_cuda_package,
+    pytest.mark.skipif(_has_driver(), reason="this machine has an NVIDIA driver"),
+]
+
+MEASURES = """
+from tests import models
+
+def test_any(onnx_session, tmp_path):
+    onnx_session(models.mlp(tmp_path / "mlp.onnx")).measure(shapes={"batch": 2})
+"""
+DEMANDS = """
+from tests import models
+
+def test_cuda(onnx_session, tmp_path):
+    onnx_session(models.mlp(tmp_path / "mlp.onnx"), ep="cuda").measure(shapes={"batch": 2})
+"""
+QUICK = ("--onnxperf-timing=off", "--onnxperf-profile-runs=1")
+
+
+def test_the_package_lists_an_ep_that_does_not_run() -> None:
+    assert "CUDAExecutionProvider" in onnxruntime.get_available_providers()
+    assert Prober(LONG_S).best().short == "cpu"
+
+
+def test_the_reason_names_the_library_and_the_driver_that_are_missing() -> None:
+    reason = Prober(LONG_S).why_not(provider_of("cuda"))
+
+    first, second, *rest = reason.splitlines()
+    assert first == "CUDAExecutionProvider was asked for and ONNX Runtime fell back to CPUExecutionProvider"
+    assert second.startswith("ONNX Runtime said: Failed to load library ")
+    assert "libcuda.so.1: cannot open shared object file" in second
+    assert rest[-1].strip().startswith("libcuda.so.1 is part of the NVIDIA driver")
+    assert "\x1b" not in reason
+    assert "ONNXRuntimeError" not in reason
+    assert len(reason.splitlines()) <= 5
+
+
+def test_tensorrt_without_its_libraries_is_an_ep_that_does_not_run() -> None:
+    reason = Prober(LONG_S).why_not(provider_of("tensorrt"))
+
+    assert "cannot load the model" not in reason
+    assert "TensorRT" in reason
+    assert "onnxruntime_src" not in reason
+
+
+def test_an_ep_that_is_named_and_does_not_run_fails_with_the_reason(run_pytest: RunPytest) -> None:
+    result = run_pytest(MEASURES, "--onnxperf-ep=cuda", *QUICK)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([
+        "onnxperf: CUDAExecutionProvider (--onnxperf-ep) does not run here: *",
+        "*FAILURES*",
+        "CUDAExecutionProvider (--onnxperf-ep) does not run here: *fell back to CPUExecutionProvider",
+        "*Failed to load library*libonnxruntime_providers_cuda.so*libcuda.so.1*",
+        "*NVIDIA driver*",
+        "*--onnxperf-ep=auto*",
+    ])  # fmt: skip
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+def test_auto_falls_back_to_the_cpu_and_says_so_in_the_header(run_pytest: RunPytest) -> None:
+    result = run_pytest(MEASURES, *QUICK)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([
+        "onnxperf: CPUExecutionProvider on *",
+        "onnxperf: CUDAExecutionProvider is in this build and does not run: *",
+    ])  # fmt: skip
+
+
+def test_a_test_that_demands_cuda_is_skipped_with_the_true_reason(run_pytest: RunPytest) -> None:
+    result = run_pytest(DEMANDS, "-rs", *QUICK)
+
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines([
+        "SKIPPED*demands CUDAExecutionProvider, which does not run here: *fell back to CPUExecutionProvider",
+        "*libcuda.so.1: cannot open shared object file*",
+    ])  # fmt: skip
+
+
+def test_a_test_that_demands_what_the_options_name_fails(run_pytest: RunPytest) -> None:
+    run_pytest(DEMANDS, "--onnxperf-ep=cuda", *QUICK).assert_outcomes(failed=1)
+
+
+def test_a_budget_for_cuda_does_not_apply_on_the_cpu(run_pytest: RunPytest) -> None:
+    marker = "import pytest\npytestmark = pytest.mark.onnx_budget(max_nodes=0, on='cuda')\n"
+
+    run_pytest(marker + MEASURES, *QUICK).assert_outcomes(passed=1)
+
+
+def test_the_command_works_with_this_package() -> None:
+    command = [sys.executable, "-m", "pytest_onnxperf.cli", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "profile" in done.stdout
