@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from filelock import FileLock, Timeout
 
 from pytest_onnxperf.core.environment import slug
+from pytest_onnxperf.core.errors import MeasurementError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,10 +24,24 @@ def lock_directory() -> Path:
     """Return the directory of this user's locks, made if need be.
 
     Lock files stay there, empty: to delete one while another process waits for it would let two in at once.
+
+    Raises:
+        MeasurementError: It cannot be made, or it is another user's.
     """
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    directory = Path(tempfile.gettempdir()) / f"onnxperf-locks-{user}"
-    directory.mkdir(mode=0o700, exist_ok=True)
+    try:
+        directory = Path(tempfile.gettempdir()) / f"onnxperf-locks-{user}"
+        directory.mkdir(mode=0o700, exist_ok=True)
+        owner = directory.stat().st_uid
+    except OSError as error:
+        msg = (
+            f"{error.filename or 'the directory of locks'}: cannot be made: {error.strerror}; locks keep two "
+            f"measurements apart. Set TMPDIR to a directory that can be written"
+        )
+        raise MeasurementError(msg) from error
+    if hasattr(os, "getuid") and owner != user:
+        msg = f"{directory}: belongs to another user, who could hold its locks for ever: remove it, or set TMPDIR"
+        raise MeasurementError(msg)
     return directory
 
 
@@ -54,7 +69,11 @@ def device_name(execution_provider: str, provider_options: Mapping[str, object],
 
 @contextmanager
 def claimed(device: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold the lock of a device; `waiting` is called about twice a second until it is free."""
+    """Hold the lock of a device; `waiting` is called about twice a second until it is free.
+
+    Raises:
+        MeasurementError: There can be no lock.
+    """
     lock = FileLock(lock_directory() / f"device-{device}.lock")
     while True:
         try:
@@ -62,6 +81,9 @@ def claimed(device: str, waiting: Callable[[], None] = lambda: None) -> Iterator
             break
         except Timeout:
             waiting()
+        except OSError as error:
+            msg = f"{lock.lock_file}: the lock of the device cannot be taken: {error.strerror}"
+            raise MeasurementError(msg) from error
     try:
         yield
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import replace
+from hashlib import sha256
 from datetime import date
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from filelock import Timeout
 
 from pytest_onnxperf.core.baseline import Baseline, Entry, merged, read_baseline, write_baseline
-from pytest_onnxperf.core.errors import BaselineError
+from pytest_onnxperf.core.errors import BaselineError, MeasurementError
 from pytest_onnxperf.core.judge import Found
 from pytest_onnxperf.core.providers import short_name
 
@@ -30,11 +31,11 @@ class Store:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._read: dict[Path, tuple[int, Baseline | None]] = {}
+        self._read: dict[Path, tuple[tuple[int, int], Baseline | None]] = {}
 
     def path(self, environment_key: str, module: str) -> Path:
         """Return the file of one test module in one environment; never outside the directory."""
-        parts = ["_up" if part == ".." else part for part in PurePosixPath(module).parts if part not in ("/", ".")]
+        parts = ["_up" if part == ".." else part.replace(":", "_") for part in _parts(module)]
         return self.directory.joinpath(environment_key, *parts).with_suffix(".json")
 
     def load(self, path: Path) -> Baseline | None:
@@ -44,9 +45,10 @@ class Store:
             BaselineError: It cannot be read, or its content is wrong.
         """
         try:
-            changed_ns = path.stat().st_mtime_ns
-            if path not in self._read or self._read[path][0] != changed_ns:
-                self._read[path] = (changed_ns, read_baseline(path.read_text("utf-8"), str(path)))
+            status = path.stat()
+            version = (status.st_mtime_ns, status.st_ino)  # replaced twice within a tick of the clock, the time is the same
+            if path not in self._read or self._read[path][0] != version:
+                self._read[path] = (version, read_baseline(path.read_text("utf-8"), str(path)))
             return self._read[path][1]
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -124,6 +126,9 @@ class Store:
                     tests = {**old.tests, **{key: after for key, (_, after) in changed.items()}}
                     _replace(path, write_baseline(replace(old, tests=tests)))
                 return changed
+        except MeasurementError as error:
+            msg = f"{path}: cannot be locked: {error}"
+            raise BaselineError(msg) from error
         except Timeout as error:
             msg = f"{path}: another process has held its lock for 60 s: {error.lock_file}"
             raise BaselineError(msg) from error
@@ -135,9 +140,19 @@ class Store:
             raise BaselineError(msg) from error
 
 
+def _parts(module: str) -> list[str]:
+    """Split a path at slashes of either kind; no part is a root, a drive or empty."""
+    return [part for part in PurePosixPath(module.replace("\\", "/")).parts if part not in ("/", "//", ".")]
+
+
 def _replace(path: Path, text: str) -> None:
+    """Replace a file in one step, for one who holds its lock. A link stays one: what it points to is replaced."""
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    prefix = f".{sha256(path.name.encode()).hexdigest()[:16]}."
+    for left in path.parent.glob(f"{prefix}*.tmp"):  # of a writer that was killed
+        left.unlink(missing_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".tmp")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
@@ -146,5 +161,5 @@ def _replace(path: Path, text: str) -> None:
         os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        Path(temporary).unlink(missing_ok=True)
         raise

@@ -74,7 +74,7 @@ def intervals(holders: list[subprocess.Popen[str]]) -> list[list[tuple[int, int]
 def test_two_processes_never_hold_one_device_at_once() -> None:
     held = intervals([start(_HOLDER, "cuda-0", "10") for _ in range(3)])
 
-    in_order = sorted(sum(held, []))
+    in_order = sorted(interval for each in held for interval in each)
     assert [len(each) for each in held] == [10, 10, 10]
     assert all(end <= begin for (_, end), (begin, _) in pairwise(in_order))
 
