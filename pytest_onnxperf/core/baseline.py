@@ -49,6 +49,8 @@ class Entry:
     commit: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     facts: Facts = field(default_factory=dict)
+    phases: dict[str, Facts] = field(default_factory=dict)
+    """For a generator: `prefill` and `decode`, each with facts of its own."""
     metrics: dict[str, list[float]] = field(default_factory=dict)
     """Stored metric name (`latency_p50_ms`) -> one value per process, in the unit of the name."""
     note: str = ""
@@ -66,7 +68,8 @@ class Baseline:
 
 def entry_of(record: Record, date: str, commit: str, with_times: bool = True) -> Entry:
     """Make a fresh entry of a record, its own anchor; without times it holds facts and the size of the model."""
-    facts = stored_facts(record)
+    facts = stored_facts(record.facts)
+    phases = {name: stored for name, each in record.phases.items() if (stored := stored_facts(each))}
     metrics: dict[str, list[float]] = {}
     for name, values in record.metrics.items():
         metric = METRIC[name]
@@ -74,7 +77,7 @@ def entry_of(record: Record, date: str, commit: str, with_times: bool = True) ->
             metrics[metric.stored_name] = [significant(value / metric.per_unit) for value in values]
     counted: Facts = {name: facts[name] for name in FEWER_IS_BETTER if name in facts}
     anchor = Anchor(date, counted, {name: significant(median(values)) for name, values in metrics.items()})
-    return Entry(date, anchor, commit, dict(record.environment.versions), facts, metrics)
+    return Entry(date, anchor, commit, dict(record.environment.versions), facts, phases, metrics)
 
 
 def stored_facts(record: Record) -> Facts:

@@ -6,7 +6,7 @@ import difflib
 import fnmatch
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .facts import Facts
     from .record import Record
 
-Value = int | float | str | frozenset[str]
+Value = int | float | str | frozenset[str] | Mapping[str, "Value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,19 @@ def _pattern(name: str, value: object) -> Value:
     return value
 
 
+def _phase(name: str, value: object) -> Value:
+    if not isinstance(value, Mapping) or not value:
+        raise _wrong(name, "a dict of limits, {'max_memcpy': 1}", value)
+    limits = parse_budget(value).limits
+    for key in limits:
+        if KEY[key].judges in METRIC or KEY[key].kind in ("phase", "pattern") or key == "max_regression":
+            msg = f"`{name}`: `{key}` is no limit on a fact of one phase"
+            raise BudgetError(msg)
+    return limits
+
+
 _PARSERS: Final[dict[str, Callable[[str, object], Value]]] = {
-    "count": _count, "ratio": _ratio, "quantity": _quantity, "ops": _ops, "pattern": _pattern,
+    "count": _count, "ratio": _ratio, "quantity": _quantity, "ops": _ops, "pattern": _pattern, "phase": _phase,
 }  # fmt: skip
 
 
@@ -131,7 +142,9 @@ def check(budget: Budget, record: Record) -> tuple[LimitResult, ...]:
     results = []
     for name, value in budget.limits.items():
         key = KEY[name]
-        if isinstance(value, frozenset):
+        if isinstance(value, Mapping):
+            results += _check_phase(name, value, record)
+        elif isinstance(value, frozenset):
             if key.judges:
                 results.append(_check_required_ops(key, value, record))
         elif key.judges in METRIC:
@@ -140,6 +153,15 @@ def check(budget: Budget, record: Record) -> tuple[LimitResult, ...]:
             results.append(_check_fact(key, float(value), budget, record))
     order = (Limit.BROKEN, Limit.CANNOT_TELL, Limit.HELD)
     return tuple(sorted(results, key=lambda r: (order.index(r.state), -r.excess, r.key)))
+
+
+def _check_phase(phase: str, limits: Mapping[str, Value], record: Record) -> list[LimitResult]:
+    """Check limits on the facts of one phase of a generator."""
+    why = "it was measured on a session, which has no phases" if not record.phases else f"no {phase} was profiled"
+    missing = record.unavailable_facts or why
+    of_phase = replace(record, facts=record.phases.get(phase), not_measured={"facts": missing})
+    results = check(Budget(limits), of_phase)
+    return [replace(result, key=f"{phase}.{result.key}") for result in results]
 
 
 def _check_metric(key: BudgetKey, limit: float, record: Record) -> LimitResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .environment import Environment
 from .facts import Facts
@@ -42,6 +42,8 @@ class Record:
     """Metric name -> one value per process, in inner units (ns, bytes, 1/s)."""
     not_measured: Mapping[str, str]
     """Metric name, or `facts` -> why it is missing."""
+    phases: Mapping[str, Facts] = field(default_factory=dict)
+    """For a generator: `prefill` and `decode`, of which `facts` is the worse in every count."""
     rounds: int = 0
     """Timed rounds over all processes."""
     threads: int = 0
