@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import add, le
 from typing import TypeAlias
 
@@ -253,24 +253,16 @@ class _Attributor:
     def _add_children(self, totals: Totals, starts: Column, durations: Column, nodes: Column) -> None:
         """Add the time of children to their parents.
 
-        In the order of ends as in the order of starts, a node stands beside the nodes of its subgraphs: only such
-        groups are looked into.
+        In the order of ends as in the order of starts, a node stands beside the nodes of its subgraphs. So the row falls
+        into groups, each over before the next begins, and most of them are one node.
         """
-        ends = list(map(add, starts, durations))
-        done = 0
-        for index in [index for index, start in enumerate(starts[1:]) if start < ends[index]]:
-            if index < done - 1:
-                continue
-            first, last = index, index + 1
-            begin, end = min(starts[first], starts[last]), max(ends[first], ends[last])
-            while first > done and ends[first - 1] > begin:
-                first -= 1
-                begin = min(begin, starts[first])
-            while last + 1 < len(ends) and starts[last + 1] < end:
-                last += 1
-                end = max(end, ends[last])
-            done = last + 1
-            self._nest(totals, starts[first:done], durations[first:done], nodes[first:done])
+        latest_end = accumulate(map(add, starts, durations), max)
+        earliest_start = list(accumulate(reversed(starts), min))[-2::-1]
+        begin = 0
+        for end in [*(at for at, over in enumerate(map(le, latest_end, earliest_start), 1) if over), len(starts)]:
+            if end > begin + 1:
+                self._nest(totals, starts[begin:end], durations[begin:end], nodes[begin:end])
+            begin = end
 
     def _nest(self, totals: Totals, starts: Column, durations: Column, nodes: Column) -> None:
         parents: list[tuple[int, int]] = []

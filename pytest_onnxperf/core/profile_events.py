@@ -57,10 +57,15 @@ class Events:
         """Name of an event, as it stands in the file -> its kind."""
         self._expected: dict[str, _Expected] = {}
 
+    @property
+    def keeps_unread(self) -> bool:
+        """True: the next line that could not be read is kept, and not counted alone."""
+        return len(self.unread) < _UNREAD_KEPT
+
     def add_unread(self, line: int, reason: str, text: bytes) -> None:
         """Count a line that could not be read."""
         self.unread_lines += 1
-        if len(self.unread) < _UNREAD_KEPT:
+        if self.keeps_unread:
             shown = text[:_TEXT_KEPT].decode("utf-8", "backslashreplace")
             self.unread.append(UnreadLine(line, reason, shown))
 

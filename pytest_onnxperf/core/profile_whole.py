@@ -44,8 +44,11 @@ def _add_pieces(text: str, events: Events) -> bool:
             value, position = decode(text, start)
             events.add(event_of_object(value))
             end = position
-        except (ValueError, RecursionError) as error:
-            _add_unread(events, text, start, str(error) or "nested too deeply", text[start : start + 100])
+        except RecursionError:
+            _add_unread(events, text, start, "nested too deeply", text[start : start + 100])
+            return True
+        except ValueError as error:
+            _add_unread(events, text, start, str(error), text[start : start + 100])
             following = text.find('"cat"', start + len('{ "cat"'))
             position = len(text) if following < 0 else max(start + 1, text.rfind("{", 0, following))
     if not events.categories and not events.unread_lines:
@@ -54,4 +57,5 @@ def _add_pieces(text: str, events: Events) -> bool:
 
 
 def _add_unread(events: Events, text: str, position: int, reason: str, shown: str) -> None:
-    events.add_unread(text.count("\n", 0, position) + 1, reason, shown.encode("utf-8", "replace"))
+    line = text.count("\n", 0, position) + 1 if events.keeps_unread else 0
+    events.add_unread(line, reason, shown.encode("utf-8", "replace"))

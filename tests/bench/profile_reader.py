@@ -34,7 +34,9 @@ MOST_EXTRA_MIB = 64.0
 JSON_BYTES_AN_EVENT = 8 << 10
 NODES_A_RUN = 300
 VARIANTS = 8
-BRANCH = 9
+SHAPE_NODES = 8
+IS_SHAPE = frozenset({"Gather"})
+BRANCH = 20
 """Index of the `If`, where the profile has one."""
 
 
@@ -60,7 +62,7 @@ class Event(msgspec.Struct, gc=False):
 
 def node_line(rng: random.Random, index: int, op_type: str, provider: str) -> bytes:
     """Return a `kernel_time` event as ONNX Runtime 1.28 and later write it, with `%d` for `dur` and `ts`."""
-    is_shape = op_type in {"Gather", "Concat"}
+    is_shape = op_type in IS_SHAPE
     shapes = '[{"int64":[4]},{"int64":[]}]' if is_shape else '[{"float":[1,128,768]},{"float":[768]}]'
     workers = ",".join(
         f'"{23464 + worker}": {{"num_run": {rng.randrange(9)}, "core": {worker}}}' for worker in range(1)
@@ -100,10 +102,12 @@ SESSION = b'{"cat" : "Session","pid" :13375,"tid" :13375,"dur" :%d,"ts" :%d,"ph"
 
 def made_lines(rng: random.Random, *, subgraph: bool) -> list[list[bytes]]:
     """Return the lines of one run's nodes in several variants: attention, products, shapes, copies, an `If`."""
-    ops = ["MatMul", "Add", "Mul", "SkipLayerNormalization", "GroupQueryAttention", "Gather", "Reshape", "Cast"]
+    layer = ["MatMul", "Add", "Mul", "SkipLayerNormalization", "GroupQueryAttention", "Reshape", "Cast", "Sigmoid"]
     nodes = []
     for index in range(NODES_A_RUN):
-        op_type = "If" if subgraph and index == BRANCH else "MemcpyToHost" if index in {4, 8} else ops[index % len(ops)]
+        op_type = "Gather" if index < SHAPE_NODES else "MemcpyToHost" if index == SHAPE_NODES else layer[index % len(layer)]
+        if subgraph and index == BRANCH:
+            op_type = "If"
         on_cpu = op_type in {"Gather", "If"}
         nodes.append((index, op_type, "CPUExecutionProvider" if on_cpu else "CUDAExecutionProvider"))
     return [[node_line(rng, *node) for node in nodes] for _ in range(VARIANTS)]

@@ -143,6 +143,11 @@ def test_a_record_without_facts_keeps_the_old_ones() -> None:
     assert merged(entry(), blind).facts == entry().facts
 
 
+def test_a_fact_that_became_unstable_keeps_its_old_value() -> None:
+    unstable = facts(memcpy=3, unstable=(Difference("memcpy", (2, 3), ()),))
+    assert merged(entry(memcpy=2), entry_of(record(of=unstable), "2026-12-02", "")).facts["memcpy"] == 2
+
+
 def test_what_changed_is_said_old_to_new() -> None:
     assert changes(None, entry()) == ("new",)
     assert changes(entry(), entry(12.5, memcpy=2)) == ("latency_p50_ms 10 -> 12.5", "memcpy 0 -> 2")

@@ -121,6 +121,12 @@ def test_an_unstable_fact_is_said_and_not_compared() -> None:
     assert found[0].text == "memcpy differs between runs: 4 in 1 run, 5 in 2 runs"
 
 
+def test_a_fact_that_the_baseline_does_not_hold_is_no_baseline() -> None:
+    old = replace(baseline(), facts={"memcpy": 0, "ops": 3})
+    found = states(compare(record(), old, tolerance=0.1))
+    assert (found["memcpy"], found["cpu_nodes"], found["ops"]) == (State.OK, State.NO_BASELINE, State.NO_BASELINE)
+
+
 def test_facts_that_cannot_be_told_are_never_ok() -> None:
     new = record(of=facts(unavailable="a captured graph was replayed"))
     found = states(compare(new, baseline(), tolerance=0.1))
