@@ -20,7 +20,8 @@ from .runtime.child import inputs, running
 from .runtime.child.element_types import InputError
 from .runtime.child.machine import cores
 from .runtime.child.session import StepError, create_session
-from .runtime.measure import Job, Measurement, Plan, open_job
+from .runtime.measure import Measurement, Plan
+from .runtime.session_job import SessionJob
 
 if TYPE_CHECKING:
     from .session import ActiveSession
@@ -56,7 +57,7 @@ class OnnxSessions:
         demanded = ep if ep is not None else settings.ep if settings.ep_source == "marker" else None
         try:
             provider = self._active.provider(settings) if demanded is None else self._demanded(demanded)
-            job = Job(
+            job = SessionJob(
                 model=Path(model).absolute(),
                 model_text=Path(model).name if Path(model).is_absolute() else str(model),
                 provider=provider,
@@ -85,7 +86,7 @@ class OnnxSession:
     """One model with its options: `measure()` it, or `run()` it in the test's own process."""
 
     def __init__(
-        self, active: ActiveSession, item: pytest.Item, new_directory: Callable[[], Path], settings: Settings, job: Job,
+        self, active: ActiveSession, item: pytest.Item, new_directory: Callable[[], Path], settings: Settings, job: SessionJob,
         label: str,
     ) -> None:  # fmt: skip
         self._active, self._item, self._new_directory = active, item, new_directory
@@ -132,13 +133,13 @@ class OnnxSession:
 
     def _with_inputs(
         self, feeds: Mapping[str, object] | None, shapes: Mapping[str, Shape] | None, ranges: Mapping[str, Any] | None
-    ) -> Job:
+    ) -> SessionJob:
         if feeds is not None:
             return dataclasses.replace(self._job, feeds=as_arrays(feeds))
         whole = {name: size if isinstance(size, int) else list(size) for name, size in (shapes or {}).items()}
         return dataclasses.replace(self._job, shapes=whole, ranges={k: list(v) for k, v in (ranges or {}).items()})
 
-    def _measure(self, job: Job, label: str) -> Record:
+    def _measure(self, job: SessionJob, label: str) -> Record:
         active, item = self._active, self._item
         module, _, test = item.nodeid.partition("::")
         key = TestKey(module, test, label)
@@ -179,7 +180,7 @@ class OnnxSession:
         if self._session is None:
             threads = 0 if "intra_op_num_threads" in self._job.session_options else self._settings.threads or cores()
             try:
-                self._session, _ = create_session(open_job(self._job, threads, ""))
+                self._session, _ = create_session(self._job.open_arguments(threads, ""))
             except StepError as error:
                 msg = f"{self._job.model_text}: {error}"
                 raise failed(msg) from None
