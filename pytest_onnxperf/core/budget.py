@@ -14,6 +14,7 @@ from .budget_keys import KEY, BudgetKey
 from .errors import BudgetError
 from .facts import difference_text
 from .metrics import METRIC
+from .phases import worse_of
 from .providers import CPU, short_name
 from .states import Limit
 from .units import change, quantity
@@ -156,11 +157,11 @@ def check(budget: Budget, record: Record) -> tuple[LimitResult, ...]:
 
 
 def _check_phase(phase: str, limits: Mapping[str, Value], record: Record) -> list[LimitResult]:
-    """Check limits on the facts of one phase of a generator."""
-    why = "it was measured on a session, which has no phases" if not record.phases else f"no {phase} was profiled"
-    missing = record.unavailable_facts or why
-    of_phase = replace(record, facts=record.phases.get(phase), not_measured={"facts": missing})
-    results = check(Budget(limits), of_phase)
+    """Check limits on the facts of one phase of a generator, the worst of its sessions."""
+    of_phase = {name: facts for name, facts in record.phases.items() if name.split(".")[0] == phase}
+    why = "a session has no phases" if not record.phases else f"no {phase} step was profiled"
+    facts = worse_of(of_phase) if of_phase else None
+    results = check(Budget(limits), replace(record, facts=facts, not_measured={"facts": record.unavailable_facts or why}))
     return [replace(result, key=f"{phase}.{result.key}") for result in results]
 
 

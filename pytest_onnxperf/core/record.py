@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .environment import Environment
 from .facts import Facts
+from .tokens import Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Record:
     """What else used the device meanwhile; empty where nothing did."""
     warnings: tuple[str, ...] = ()
     """What a reader should know and no verdict says."""
+    generations: tuple[tuple[Generation, ...], ...] = ()
+    """Of a generator: process -> generation -> the times of its tokens."""
 
     @property
     def unavailable_facts(self) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 from pytest_onnxperf.core.environment import Environment
 from pytest_onnxperf.core.facts import Facts
 from pytest_onnxperf.core.record import Record, TestKey
+from pytest_onnxperf.core.tokens import Generation
 from pytest_onnxperf.core.units import quantity
 
 from .devices import describe_device
@@ -64,6 +65,9 @@ class Timing:
     peak_rss_bytes: int | None
     versions: Mapping[str, str]
     threads: int
+    generations: tuple[Generation, ...] = ()
+    """Of a generator: the times of every token."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +192,8 @@ class Measurement:
             rounds=sum(timing.rounds for timing in timings),
             threads=timings[0].threads if timings else 0,
             disturbance=disturbed if load > DISTURBED_SHARE else "",
+            warnings=tuple(dict.fromkeys(warning for timing in timings for warning in timing.warnings)),
+            generations=tuple(timing.generations for timing in timings),
         )
 
     def _not_measured(self, measured: Mapping[str, object], why_no_facts: str) -> dict[str, str]:

@@ -1,0 +1,113 @@
+"""Profiles a prefill and some decode steps: one file for each step where the runtime can, else one for each session.
+
+Run-level: `set_runtime_option("enable_profiling", prefix)`, the file is written with the run. Its name has the
+millisecond, so that each step gets a prefix of its own. Session-level: the file is written when the model is gone, and
+a step is a window in it. The profile's clock begins when the file is named; the millisecond in the name is what can be
+known of it from outside, so that steps are kept apart by pauses.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from .generator_config import fail
+
+if TYPE_CHECKING:
+    from .generator_model import LoadedModel
+    from .generator_rounds import Generation
+
+# Sections that run for the prompt alone.
+_PROMPT_SECTIONS = ("encoder", "speech", "vision")
+# Before and after each step of a session-level profile; the name of the file is known to 1 ms.
+_PAUSE_S = 0.02
+_MARGIN_NS = 8_000_000
+
+
+def profile(opened: LoadedModel, generation: Generation, decode_steps: int) -> dict[str, Any]:
+    """Return the profiled steps (see `GeneratorSteps.profile`).
+
+    Raises:
+        StepError: The model was opened without a `profile_prefix`, or `new_tokens` is too small (`input`).
+    """
+    if decode_steps < 1 or decode_steps >= generation.new_tokens:
+        msg = f"`decode_steps` must be 1 to {generation.new_tokens - 1} (`new_tokens` - 1), got {decode_steps}"
+        raise fail("input", msg)
+    generation.round()  # what a first run does besides is not profiled
+    if opened.has_run_profile:
+        return _by_run(generation, opened.profile_prefix, decode_steps)
+    if not opened.session_prefixes:
+        raise fail("input", "the model was opened without a `profile_prefix`")
+    return _by_session(opened, generation, decode_steps)
+
+
+def _by_run(generation: Generation, prefix: str, decode_steps: int) -> dict[str, Any]:
+    generator = generation.new_generator()
+    steps = []
+    count = 0
+    try:
+        for index in range(decode_steps + 1):
+            step_prefix = f"{prefix}-step{index:06d}"
+            generator.set_runtime_option("enable_profiling", step_prefix)
+            if index == 0:
+                generation.begin(generator)
+                generator.set_runtime_option("enable_profiling", "0")
+                generator.generate_next_token()  # samples the first token, and runs nothing
+            else:
+                generator.generate_next_token()
+            generator.is_done()
+            count += 1
+            steps.append(_step(index, "decoder", _written(step_prefix), None))
+    except RuntimeError as error:
+        raise generation.failure(error, count) from error
+    return {"steps": steps, "session_paths": {}}
+
+
+def _by_session(opened: LoadedModel, generation: Generation, decode_steps: int) -> dict[str, Any]:
+    paths = {section: _written(prefix) for section, prefix in opened.session_prefixes.items()}
+    starts_ns = {section: _start_ns(path) for section, path in paths.items()}
+    generator = generation.new_generator()
+    steps = []
+    count = 0
+    try:
+        for index in range(decode_steps + 1):
+            time.sleep(_PAUSE_S)
+            begin_ns = time.time_ns()
+            if index == 0:
+                generation.begin(generator)
+            generator.generate_next_token()
+            generator.is_done()
+            end_ns = time.time_ns()
+            count += 1
+            for section, path in paths.items():
+                if index == 0 or section not in _PROMPT_SECTIONS:
+                    start_ns = starts_ns[section]
+                    window = [begin_ns - start_ns - _MARGIN_NS, end_ns - start_ns + _MARGIN_NS]
+                    steps.append(_step(index, section, path, window))
+    except RuntimeError as error:
+        raise generation.failure(error, count) from error
+    return {"steps": steps, "session_paths": paths}
+
+
+def _step(index: int, session: str, path: str, window: list[int] | None) -> dict[str, Any]:
+    phase = "decode" if index else "prefill"
+    return {"phase": phase, "step": index, "session": session, "path": path, "window": window}
+
+
+def _written(prefix: str) -> str:
+    """Return the one file that a profile with this prefix was written to."""
+    found = glob.glob(f"{glob.escape(prefix)}*.json")
+    if len(found) != 1:
+        what = f"{len(found)} files" if found else "no file"
+        raise fail("run", f"the runtime was asked for one profile {os.path.basename(prefix)}_*.json and wrote {what}")
+    return found[0]
+
+
+def _start_ns(path: str) -> int:
+    """Return the system time at which a profile began, read from its name, `..._2026-12-01_16-11-06_314.json`."""
+    stem = os.path.basename(path)[: -len(".json")]
+    day, clock, millisecond = stem.rsplit("_", 3)[1:]
+    local = time.strptime(f"{day} {clock}", "%Y-%m-%d %H-%M-%S")
+    return int(time.mktime(local)) * 1_000_000_000 + int(millisecond) * 1_000_000
