@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from .core.errors import OnnxPerfError, ProviderError, SettingError
+from .core.errors import BaselineError, OnnxPerfError, ProviderError, SettingError
 from .core.judge import is_suspicious
 from .core.providers import Provider, provider_of
 from .core.record import Record, TestKey
@@ -128,7 +128,11 @@ class OnnxSession:
                 f"measurement its own, measure(..., label=...)"
             )
             raise failed(msg)
-        job = self._with_inputs(feeds, shapes, ranges)
+        try:
+            job = self._with_inputs(feeds, shapes, ranges)
+        except SettingError as error:
+            msg = f"{self._job.model_text} could not be measured: {error}"
+            raise failed(msg) from None
         return self._measure(job, label)
 
     def _with_inputs(
@@ -136,8 +140,11 @@ class OnnxSession:
     ) -> SessionJob:
         if feeds is not None:
             return dataclasses.replace(self._job, feeds=as_arrays(feeds))
-        whole = {name: size if isinstance(size, int) else list(size) for name, size in (shapes or {}).items()}
-        return dataclasses.replace(self._job, shapes=whole, ranges={k: list(v) for k, v in (ranges or {}).items()})
+        return dataclasses.replace(
+            self._job,
+            shapes=dict(_mapping("shapes", shapes, "measure")),
+            ranges=dict(_mapping("ranges", ranges, "measure")),
+        )
 
     def _measure(self, job: SessionJob, label: str) -> Record:
         active, item = self._active, self._item
@@ -148,6 +155,9 @@ class OnnxSession:
         try:
             record = measurement.record(key, lambda record: is_suspicious(active.judge(item, record)))
             verdict = active.judge(item, record)
+        except BaselineError as error:
+            msg = f"the baseline of this test cannot be used.\n{error}"
+            raise failed(msg) from None
         except OnnxPerfError as error:
             msg = f"{job.model_text} could not be measured: {error}"
             raise failed(msg) from None
@@ -225,8 +235,8 @@ def _sizes(given: Mapping[str, int] | None) -> dict[str, int]:
     return sizes
 
 
-def _mapping(name: str, value: Mapping[str, object] | None) -> Mapping[str, object]:
+def _mapping(name: str, value: Mapping[str, Any] | None, function: str = "onnx_session") -> Mapping[str, Any]:
     if value is not None and not isinstance(value, Mapping):
-        msg = f"onnx_session({name}=...): expected a dict, got {type(value).__name__}: {value!r:.80}"
+        msg = f"{function}({name}=...): expected a dict, got {type(value).__name__}: {value!r:.80}"
         raise SettingError(msg)
     return value or {}

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from _pytest.terminal import TerminalReporter
 
-BREACH: pytest.StashKey[BaseException | None] = pytest.StashKey()
-"""What a broken budget or a regression raised; None where nothing did."""
+RAISED: pytest.StashKey[BaseException | None] = pytest.StashKey()
+"""What failed or skipped a test by its budget or baseline; None where nothing did."""
 
 
 class Hooks:
@@ -65,7 +65,7 @@ class Hooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Check the markers: what is wrong in one fails its test before it runs."""
-        item.stash[BREACH] = None
+        item.stash[RAISED] = None
         try:
             self._active.prepare(item)
         except OnnxPerfError as error:
@@ -84,10 +84,12 @@ class Hooks:
             pytest.fail(text.nothing_measured(), pytrace=False)
         if any(outcome.verdict.fails for outcome in outcomes):
             breach = pytest.fail.Exception(text.failure(item.nodeid, outcomes), pytrace=False)
-            item.stash[BREACH] = breach
+            item.stash[RAISED] = breach
             raise breach
         if any(outcome.verdict.skips for outcome in outcomes):
-            pytest.skip(text.failure(item.nodeid, outcomes))
+            skip = pytest.skip.Exception(text.skip_reason(outcomes))
+            item.stash[RAISED] = skip
+            raise skip
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -101,7 +103,11 @@ class Hooks:
         report = yield
         if outcomes:
             # What unittest.TestCase caught comes to light in `call` only now: the test's own failure goes first.
-            is_breach = call.excinfo is not None and call.excinfo.value is item.stash[BREACH]
+            is_ours = call.excinfo is not None and call.excinfo.value is item.stash[RAISED]
+            is_breach = is_ours and isinstance(item.stash[RAISED], pytest.fail.Exception)
+            if is_ours and not is_breach:  # the place of a skip is its test, not this file
+                path, line, _ = item.reportinfo()
+                report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {text.skip_reason(outcomes)}")
             if report.failed and not is_breach and any(outcome.verdict.fails for outcome in outcomes):
                 report.sections.append(("onnxperf", text.failure(item.nodeid, outcomes)))
             if item.config.get_verbosity() > 0:

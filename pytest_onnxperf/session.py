@@ -161,7 +161,8 @@ def write_baselines(store: Store, settings: Settings, tests: list[TestOutcome]) 
         if changed:
             shown = path.relative_to(settings.root) if path.is_relative_to(settings.root) else path
             updated.append(f"updated: {shown}")
-        updated += [f"  {key}: {', '.join(changes(old, new))}" for key, (old, new) in sorted(changed.items())]
+        for key, (old, new) in sorted(changed.items()):
+            updated.append(f"  {key}: {', '.join(changes(old, new)) or 'written again, the values are the same'}")
     return updated, failed
 
 

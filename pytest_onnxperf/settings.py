@@ -96,6 +96,10 @@ def with_marker(settings: Settings, given: Mapping[str, object], where: str) -> 
     known = [option.name for option in OPTIONS if option.in_marker]
     values: dict[str, Any] = {}
     for name, value in given.items():
+        if name in OPTION and name not in known:
+            flag, ini = OPTION[name].flag, f", or {OPTION[name].ini}" if OPTION[name].in_ini else ""
+            msg = f"{where}: `{name}` is set for the whole session only: {flag}{ini}"
+            raise SettingError(msg)
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}"
@@ -134,7 +138,7 @@ def _number(option: Option, value: object) -> float:
         raise TypeError(expected)
     try:
         parsed = int(value) if option.kind == "int" and isinstance(value, str) else float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(expected) from None
     if not option.low <= parsed < float("inf") or (option.kind == "int" and parsed != int(parsed)):
         raise ValueError(expected)

@@ -16,67 +16,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from operator import add, le
-from typing import TypeAlias
 
+from pytest_onnxperf.core.lane import TOLERANCE_US, Column, Lane, is_in_end_order, split
+from pytest_onnxperf.core.ops import CONTROL_FLOW_OPS
 from pytest_onnxperf.core.profile import NodeKey
 
-TOLERANCE_US = 2
-"""`ts` and `dur` are each cut to whole microseconds, so that an end can seem up to 2 us late."""
-
-Column: TypeAlias = "array[int]"
-Columns: TypeAlias = "tuple[Column, Column, Column]"
-
 _SEQUENCES_KEPT = 256
-
-CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
-
-
-RUN, EXECUTE, OTHER, FIRST_NODE = range(4)
-"""Kinds of events in a lane: `model_run`, the execution of a graph, what is of no use; from 3 on, nodes."""
-
-
-class Lane:
-    """The events of one thread, a column each, in the order of the file."""
-
-    __slots__ = ("append", "durations", "executes", "kinds", "run_marks", "runs", "starts")
-
-    def __init__(self) -> None:
-        self.starts = array("q")
-        self.durations = array("q")
-        self.kinds = array("I")
-        self.append = (self.starts.append, self.durations.append, self.kinds.append)
-        self.runs: list[tuple[int, int]] = []
-        """Start and duration of each run; filled by `separate`, like those that follow."""
-        self.run_marks: list[int] = []
-        """By run: how many nodes stand before it in the file."""
-        self.executes: list[int] = []
-        """When a graph was executed."""
-
-    def separate(self) -> None:
-        """Take what is no node out of the columns."""
-        begin = kept = 0
-        pieces = []
-        for position in [position for position, kind in enumerate(self.kinds) if kind < FIRST_NODE]:
-            pieces.append((begin, position))
-            kept += position - begin
-            begin = position + 1
-            if self.kinds[position] == RUN:
-                self.runs.append((self.starts[position], self.durations[position]))
-                self.run_marks.append(kept)
-            elif self.kinds[position] == EXECUTE:
-                self.executes.append(self.starts[position])
-        if pieces:
-            pieces.append((begin, len(self.kinds)))
-            self.starts = _joined(self.starts, pieces)
-            self.durations = _joined(self.durations, pieces)
-            self.kinds = _joined(self.kinds, pieces)
-
-
-def _joined(column: Column, pieces: list[tuple[int, int]]) -> Column:
-    joined = array(column.typecode)
-    for begin, end in pieces:
-        joined += column[begin:end]
-    return joined
 
 
 @dataclass(slots=True)
@@ -96,12 +41,29 @@ class FoundRun:
 class Totals:
     """Executions, time and time of children, by node index."""
 
-    __slots__ = ("child_us", "duration_us", "executions")
+    __slots__ = ("_sequences", "child_us", "duration_us", "executions")
 
     def __init__(self, nodes: int) -> None:
         self.executions = [0] * nodes
         self.duration_us = [0] * nodes
         self.child_us = [0] * nodes
+        self._sequences: dict[bytes, list[int]] = {}
+        """Sequence of nodes -> the durations of each place in it, summed up over its repetitions."""
+
+    def add_durations(self, nodes: Column, durations: Column) -> None:
+        """Add time; it is in `duration_us` after `finish`."""
+        sequence = nodes.tobytes()
+        sums = self._sequences.get(sequence)
+        if sums is None and len(self._sequences) >= _SEQUENCES_KEPT:
+            self.finish()
+        self._sequences[sequence] = durations.tolist() if sums is None else list(map(add, sums, durations))
+
+    def finish(self) -> None:
+        """Add the sums of each sequence to its nodes."""
+        for sequence, sums in self._sequences.items():
+            for node, duration_us in zip(array("I", sequence), sums, strict=True):
+                self.duration_us[node] += duration_us
+        self._sequences.clear()
 
     def count(self, counts: Counter[int], times: int = 1) -> None:
         """Add executions, `times` times."""
@@ -161,6 +123,8 @@ class _Attributor:
         for run in runs:
             times = alike.pop((id(run.nodes), run.is_measured), 0)
             (self._measured if run.is_measured else self._warmup).count(run.nodes, times)
+        for totals in (self._measured, self._warmup, self._outside):
+            totals.finish()
         return Attribution(runs, self._measured, self._warmup, self._outside)
 
     def _is_measured(self, start: int, duration: int) -> bool:
@@ -168,7 +132,7 @@ class _Attributor:
 
     def _runs_of_lane(self, thread_id: int, lane: Lane) -> list[FoundRun]:
         """Make the runs of a thread, with the nodes on it."""
-        is_ordered = _is_in_end_order(lane)
+        is_ordered = is_in_end_order(lane)
         if not is_ordered:
             self._sort(lane)
             lane.runs.sort()
@@ -218,7 +182,7 @@ class _Attributor:
         self._add(None, starts[: cuts[0]], durations[: cuts[0]], nodes[: cuts[0]])
         for run, (begin, end) in zip(runs, pairwise(cuts), strict=True):
             last = run.start + run.duration + TOLERANCE_US
-            inside, outside = _split(starts[begin:end], durations[begin:end], nodes[begin:end], last)
+            inside, outside = split(starts[begin:end], durations[begin:end], nodes[begin:end], last)
             self._add(run, *inside)
             self._add(None, *outside)
 
@@ -231,9 +195,7 @@ class _Attributor:
             totals.count(Counter(nodes))
         else:
             run.nodes = self._multiset(nodes) if not run.nodes else self._intern(run.nodes + Counter(nodes))
-        duration_us = totals.duration_us
-        for node, duration in zip(nodes, durations, strict=True):
-            duration_us[node] += duration
+        totals.add_durations(nodes, durations)
         if not all(map(le, map(add, starts, durations), starts[1:])):
             self._add_children(totals, starts, durations, nodes)
 
@@ -253,8 +215,8 @@ class _Attributor:
     def _add_children(self, totals: Totals, starts: Column, durations: Column, nodes: Column) -> None:
         """Add the time of children to their parents.
 
-        In the order of ends as in the order of starts, a node stands beside the nodes of its subgraphs. So the row falls
-        into groups, each over before the next begins, and most of them are one node.
+        In the order of ends as in the order of starts, a node stands beside the nodes of its subgraphs. So the row
+        falls into groups, each over before the next begins, and most of them are one node.
         """
         latest_end = accumulate(map(add, starts, durations), max)
         earliest_start = list(accumulate(reversed(starts), min))[-2::-1]
@@ -278,29 +240,4 @@ class _Attributor:
 
 def _tie_break(key: NodeKey) -> tuple[bool, str, str, str]:
     """Order nodes with the same interval: the one that has subgraphs first."""
-    return key.op_type not in CONTROL_FLOW, key.name, key.op_type, key.execution_provider
-
-
-def _is_in_end_order(lane: Lane) -> bool:
-    """True: the nodes before each `model_run` are those inside it, and the rest comes after the last run."""
-    begin = run_end = 0
-    for (start, duration), end in zip(lane.runs, lane.run_marks, strict=True):
-        if start < run_end:
-            return False
-        run_end = start + duration
-        if begin == end:
-            continue
-        starts = lane.starts[begin:end]
-        if min(starts) < start or max(map(add, starts, lane.durations[begin:end])) > run_end + TOLERANCE_US:
-            return False
-        begin = end
-    return begin == len(lane.starts) or min(lane.starts[begin:]) >= run_end
-
-
-def _split(starts: Column, durations: Column, nodes: Column, last: int) -> tuple[Columns, Columns]:
-    """Split off what ends after `last`."""
-    parts: tuple[Columns, Columns] = ((starts[:0], durations[:0], nodes[:0]), (starts[:0], durations[:0], nodes[:0]))
-    for row in zip(starts, durations, nodes, strict=True):
-        for column, value in zip(parts[row[0] + row[1] > last], row, strict=True):
-            column.append(value)
-    return parts
+    return key.op_type not in CONTROL_FLOW_OPS, key.name, key.op_type, key.execution_provider

@@ -225,7 +225,7 @@ def _last_line_of(text: str, key: str) -> int:
 
 
 def _convert(document: Any, text: str, path: str) -> Baseline:
-    if not isinstance(document, dict) or not isinstance(document.get("schema"), int):
+    if not isinstance(document, dict) or type(document.get("schema")) is not int:
         msg = f"{path}:1: not a baseline of pytest-onnxperf: there is no `schema` number in it"
         raise BaselineError(msg)
     if document["schema"] > SCHEMA:

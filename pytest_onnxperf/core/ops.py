@@ -8,6 +8,11 @@ MEMCPY_FROM_HOST = "MemcpyFromHost"
 MEMCPY_OPS = frozenset({MEMCPY_TO_HOST, MEMCPY_FROM_HOST})
 """What the runtime puts in where a tensor changes between the host and a device."""
 
+CONTROL_FLOW_OPS = frozenset(
+    {"If", "Loop", "Scan", "SequenceMap", "BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}
+)
+"""Operators that run subgraphs."""
+
 COMPUTE, MEMORY, COPY, METADATA, OTHER = "compute", "memory", "copy", "metadata", "other"
 
 ADVICE = {

@@ -29,8 +29,8 @@ def forced_cpu_nodes_in_log(text: str) -> frozenset[str]:
     (Source: onnxruntime fallback_cpu_capability.cc.)
 
     >>> forced_cpu_nodes_in_log(
-    ...     "ORT optimization- Force fallback to CPU execution for node: gather because the CPU execution path is deemed "
-    ...     "faster than overhead involved with execution on other EPs  capable of executing this node"
+    ...     "ORT optimization- Force fallback to CPU execution for node: gather because the CPU execution path is "
+    ...     "deemed faster than overhead involved with execution on other EPs  capable of executing this node"
     ... )
     frozenset({'gather'})
     """

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from operator import contains
 from typing import TypeAlias
 
-from pytest_onnxperf.core.attribution import CONTROL_FLOW, EXECUTE, FIRST_NODE, OTHER, RUN, Lane
+from pytest_onnxperf.core.lane import EXECUTE, FIRST_NODE, OTHER, RUN, Lane
+from pytest_onnxperf.core.ops import CONTROL_FLOW_OPS
 from pytest_onnxperf.core.profile import NodeKey, UnreadLine
 from pytest_onnxperf.core.profile_wire import Event, Head, NoEventError, event_of_line, is_integer_only_small
 
@@ -135,9 +136,9 @@ class Events:
         thread_ids = {head.tid for head in heads}
         if len(thread_ids) == 1 and _DEVICE not in kinds:
             lane = self.lanes[thread_ids.pop()]
-            lane.starts.extend([head.ts for head in heads])
-            lane.durations.extend([head.dur for head in heads])
-            lane.kinds.extend(kinds)
+            lane.starts.fromlist([head.ts for head in heads])
+            lane.durations.fromlist([head.dur for head in heads])
+            lane.kinds.fromlist(kinds)
             self._runs += kinds.count(RUN)
             self._executes += kinds.count(EXECUTE)
         else:
@@ -207,7 +208,7 @@ class Events:
             node = self._nodes[key] = len(self.keys)
             self.keys.append(key)
             self.is_small.append(True)
-            self._has_control_flow |= key.op_type in CONTROL_FLOW
+            self._has_control_flow |= key.op_type in CONTROL_FLOW_OPS
         if self.is_small[node]:
             self.is_small[node] = is_integer_only_small(args)
         return node

@@ -8,7 +8,7 @@ from pytest_onnxperf.core.profile import DeviceTotal, Profile
 from pytest_onnxperf.report.profile_diff import ProfileChanges
 
 WIDTH = 80
-_OP_WIDTH = 26
+_OP_WIDTH = 25
 _EP_WIDTH = 10
 _LAUNCH = "Node time here is the time to launch it, not the time on the device."
 _HEAD = f"{'op type':<{_OP_WIDTH}} {'EP':<{_EP_WIDTH}} {'a run':>7} {'ms total':>9} {'ms self':>9} {'share':>6} class"
@@ -18,8 +18,8 @@ def profile_lines(profile: Profile, facts: Facts, top: int | None) -> Iterator[s
     """Yield what `onnxperf profile` shows: the file, what to know about it, the facts, the op table."""
     yield _printable(profile.path)
     counts = ", ".join(f"{category} {count:,}" for category, count in sorted(profile.categories.items()))
-    runs = "1 run" if len(profile.runs) == 1 else f"{len(profile.runs):,} runs"
-    yield from _wrapped(f"{profile.events:,} events ({counts}), {runs}")
+    events, runs = _number(profile.events, "event"), _number(len(profile.runs), "run")
+    yield from _wrapped(f"{events} ({counts}), {runs}")
     for note in profile.notes:
         yield from _wrapped(f"Note: {note}", "  ")
     for line in profile.unread:
@@ -122,6 +122,10 @@ def _device_lines(category: str, totals: Mapping[str, DeviceTotal], top: int | N
         yield f"{_cut(name, 62):<62} {total.events:>7} {total.duration_ns / 1e6:>9.3f}"
     if top is not None and top < len(by_time):
         yield f"and {len(by_time) - top} more"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _cut(text: str, width: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,8 @@ _ADVICE: Final = {
     "export with an opset and types that the EP has kernels for, or keep that part of the graph together.",
     "cpu_nodes": "Nodes ran on the CPU although another EP was asked for: it has no kernel for that op, opset or type. "
     "Ops that may stay there can be named with allow_cpu_ops.",
+    "cpu_nodes on the CPU": "On the CPU execution provider every node counts: give max_cpu_nodes the device that it is "
+    "meant for, onnx_budget(on='cuda', max_cpu_nodes=...), or limit max_nodes.",
     "require_ops": "An operator that was required did not run: a fusion did not happen, or the exporter changed. "
     "Compare with `onnxperf diff` against a profile in which it ran.",
     "fused_ops": "A fusion was lost: check the exporter, the opset, and graph_optimization_level.",
@@ -45,15 +48,29 @@ _ALIASES: Final = {
 def nothing_measured() -> str:
     """Return the text for a test with a budget that measured nothing."""
     return (
-        "this test declares a budget (onnx_budget) and measured nothing, so the budget was not judged.\n\n"
-        "Ask for the fixture onnx_session and call onnx_session(MODEL).measure(...) in the test"
+        "a budget was declared and nothing was measured, so it was not judged.\n\n"
+        "Ask for the fixture onnx_session and call onnx_session(MODEL).measure(...) in\n"
+        "the test, or take @pytest.mark.onnx_budget away."
     )
 
 
 def failure(nodeid: str, outcomes: Sequence[Outcome]) -> str:
     """Return the text of a test that its budget or baseline fails: every breach with both numbers, worst first."""
-    failing = [outcome for outcome in outcomes if outcome.verdict.fails or outcome.verdict.skips]
+    failing = sorted((outcome for outcome in outcomes if outcome.verdict.fails), key=_rank)
     return "\n\n".join("\n".join(_failure(nodeid, outcome)) for outcome in failing)
+
+
+def skip_reason(outcomes: Sequence[Outcome]) -> str:
+    """Return the one line for a test that is skipped because a budget could not be judged."""
+    return "; ".join(_headline(outcome) for outcome in outcomes if outcome.verdict.skips)
+
+
+def _rank(outcome: Outcome) -> tuple[int, float]:
+    """Rank a failing measurement for sorting, worst first, as the rows in it are."""
+    verdict = outcome.verdict
+    if verdict.broken:
+        return 0, -verdict.broken[0].excess
+    return (1, -verdict.worse[0].badness) if verdict.worse else (2, 0.0)
 
 
 def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
@@ -67,8 +84,8 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     yield ""
     yield from _evidence(record)
     if verdict.worse:
-        where = verdict.baseline_path if not verdict.other_environment else f"of {verdict.other_environment}"
-        yield f"Baseline: {where} ({verdict.baseline_date or 'no entry'})"
+        yield f"Baseline of {verdict.baseline_date}, in" if verdict.baseline_date else "There is no baseline in"
+        yield f"    {verdict.other_environment or verdict.baseline_path}"
         if verdict.version_changes:
             yield from _wrapped(f"Since then: {', '.join(verdict.version_changes)}")
         yield ""
@@ -77,7 +94,7 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
         yield from _wrapped(f"- {advice}", "  ")
     if verdict.worse:
         yield from _wrapped("- If this is intended, record it:", "  ")
-        yield f"    pytest --onnxperf-update '{nodeid}'"
+        yield f"    pytest --onnxperf-update {shlex.quote(nodeid)}"
     if outcome.kept:
         yield f"- Look closer: onnxperf profile\n    {outcome.kept}"
 
@@ -137,9 +154,11 @@ def _evidence(record: Record) -> Iterator[str]:
 
 
 def _advice(outcome: Outcome) -> list[str]:
-    names = [limit.key for limit in (*outcome.verdict.broken, *outcome.verdict.cannot_tell)]
+    names = [limit.key for limit in outcome.verdict.broken]
     names += [comparison.name.split(".")[0] for comparison in outcome.verdict.worse]
     keys = dict.fromkeys(_ALIASES.get(name, name) for name in names)
+    if outcome.record.environment.execution_provider == CPU:
+        keys = {"cpu_nodes on the CPU" if key == "cpu_nodes" else key: None for key in keys}
     found = [_ADVICE[key] for key in keys if key in _ADVICE]
     if outcome.verdict.cannot_tell:
         found.append("A budget that cannot be judged fails its test (onnxperf_unverifiable = fail, skip or pass).")

@@ -92,5 +92,5 @@ def claimed(device: str, waiting: Callable[[], None] = lambda: None) -> Iterator
 
 def file_lock(path: Path) -> FileLock:
     """Return the lock that writers of one file share; it lies beside the locks of devices, not beside the file."""
-    name = sha256(str(path.resolve()).encode()).hexdigest()[:24]
+    name = sha256(os.path.realpath(path).encode()).hexdigest()[:24]
     return FileLock(lock_directory() / f"file-{name}.lock", timeout=60)

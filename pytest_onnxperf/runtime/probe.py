@@ -94,7 +94,7 @@ class Prober:
         return self._hello
 
     def _worker(self, directory: Path) -> ProcessWorker:
-        return ProcessWorker(directory, timeout_s=self.timeout_s, alive=self.alive)
+        return ProcessWorker(directory, timeout_s=self.timeout_s, alive=self.alive, log_stays=False)
 
     def _try(self, provider: Provider) -> str:
         try:

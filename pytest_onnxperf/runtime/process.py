@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -53,6 +54,7 @@ _LOG_TAIL_LINES: Final = 15
 _LOG_TAIL_BYTES: Final = 64 << 10
 # What the runtime says of a session stands at the front of its log; a process that prints without end is cut here.
 _LOG_BYTES: Final = 16 << 20
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _POLL_S: Final = 0.5
 _READER_S: Final = 2.0
 
@@ -114,6 +116,7 @@ class ProcessWorker:
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
         alive: Callable[[], None] = lambda: None,
+        log_stays: bool = True,
     ) -> None:
         """Start the process.
 
@@ -124,12 +127,13 @@ class ProcessWorker:
             python: The interpreter, with numpy and the runtime; it need not have this package.
             environment: Variables set beside those of this process.
             alive: Called about twice a second while an answer is awaited.
+            log_stays: False where the directory is soon removed, so that no message sends a person there.
 
         Raises:
             MeasurementError: The interpreter cannot be started.
         """
         self._stdout_path, self._stderr_path = directory / "stdout.log", directory / "stderr.log"
-        self._timeout_s, self._alive = timeout_s, alive
+        self._timeout_s, self._alive, self._log_stays = timeout_s, alive, log_stays
         self._deadline_s = time.monotonic() + timeout_s
         variables = {name: value for name, value in os.environ.items() if name not in _ENV_DROPPED}
         variables |= {"ORT_DISABLE_TELEMETRY": "1", **(environment or {})}
@@ -237,9 +241,11 @@ class ProcessWorker:
     def _ending(self) -> str:
         """Return the last lines it printed and where the whole log is, to stand behind a message."""
         text = "".join(_read_part(path, -_LOG_TAIL_BYTES) for path in (self._stdout_path, self._stderr_path))
+        text = _COLOURS.sub("", text)
         lines = [line for line in text.splitlines() if line.strip()]
         tail = "".join(f"\n  | {line[:200]}" for line in lines[-_LOG_TAIL_LINES:])
-        return f"\nLast output:{tail}\nFull log: {self._stderr_path.parent}" if tail else ""
+        place = f"\nFull log: {self._stderr_path.parent}" if self._log_stays else ""
+        return f"\nLast output:{tail}{place}" if tail else ""
 
     def log(self) -> str:
         """Return what the process printed so far, standard output first; at most the first 16 MiB of each."""

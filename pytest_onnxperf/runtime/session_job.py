@@ -16,7 +16,7 @@ from pytest_onnxperf.core.sample import Sample
 
 from .child.protocol import Array
 from .measure import Plan, Profiled, Timing, Worker
-from .model_files import model_files
+from .model_files import check_free_dimensions, model_files
 
 if TYPE_CHECKING:
     from .process import Kind
@@ -53,7 +53,9 @@ class SessionJob:
 
         Raises:
             ModelError: One of them is missing.
+            SettingError: A free dimension is none of the model.
         """
+        check_free_dimensions(self.model, self.free_dimensions)
         return sum(file.stat().st_size for file in model_files(self.model))
 
     def time(self, worker: Worker, plan: Plan) -> Timing:
@@ -95,8 +97,11 @@ class SessionJob:
     def _open(self, worker: Worker, plan: Plan, prefix: str) -> dict[str, Any]:
         hello = worker.call("hello")
         threads = 0 if "intra_op_num_threads" in self.session_options else plan.threads or hello["cores"]
+        job = self.open_arguments(threads, prefix)
+        if plan.isolation == "none":
+            job["log_severity"] = LOG_WARNING  # it would go to the terminal, and is not read
         try:
-            opened = worker.call("open", job=self.open_arguments(threads, prefix))
+            opened = worker.call("open", job=job)
         except ProviderError as error:
             raise with_reason(error, worker.log()) from error
         if self.feeds is not None:

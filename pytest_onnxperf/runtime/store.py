@@ -87,7 +87,11 @@ class Store:
     def latest_date(self, environment_key: str) -> date | None:
         """Return the date of the latest entry of an environment; None where there is none that can be read."""
         dates = []
-        for path in (self.directory / environment_key).rglob("*.json"):
+        try:
+            paths = list((self.directory / environment_key).rglob("*.json"))
+        except OSError:
+            return None
+        for path in paths:
             try:
                 baseline = self.load(path)
             except BaselineError:
@@ -149,7 +153,7 @@ def _parts(module: str) -> list[str]:
 
 def _replace(path: Path, text: str) -> None:
     """Replace a file in one step, for one who holds its lock. A link stays one: what it points to is replaced."""
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{sha256(path.name.encode()).hexdigest()[:16]}."
     for left in path.parent.glob(f"{prefix}*.tmp"):  # of a writer that was killed

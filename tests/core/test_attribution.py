@@ -10,7 +10,10 @@ from pytest_onnxperf.core.profile import Profile
 from pytest_onnxperf.core.profile_json import read_profile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
-SHUFFLED = sorted(path.name for path in DATA.glob("*.json") if "sigkill" not in path.name and "nodename" not in path.name)
+SHUFFLED = sorted(
+    path.name for path in DATA.glob("*.json") if "sigkill" not in path.name and "nodename" not in path.name
+)
+
 
 def line(event: tuple[str, str, int, int, int]) -> str:
     category, name, thread_id, start, duration = event
@@ -25,7 +28,9 @@ def line(event: tuple[str, str, int, int, int]) -> str:
     )
 
 
-def profile_of(tmp_path: Path, *events: tuple[str, str, int, int, int], windows: list[tuple[int, int]] | None = None) -> Profile:
+def profile_of(
+    tmp_path: Path, *events: tuple[str, str, int, int, int], windows: list[tuple[int, int]] | None = None
+) -> Profile:
     path = tmp_path / "made.json"
     path.write_text("[\n" + ",\n".join(map(line, events)) + "\n]\n", encoding="utf-8")
     return read_profile(path, windows)
@@ -70,7 +75,13 @@ def test_threads_are_kept_apart(tmp_path: Path) -> None:
 
 def test_in_parallel_mode_nodes_of_workers_go_to_the_run_around_them(tmp_path: Path) -> None:
     profile = profile_of(
-        tmp_path, node("a", 1, 2, 8), node("b", 1, 3, 9), *run(0, 5), node("a", 11, 2, 9), *run(10, 5), node("c", 20, 1, 9)
+        tmp_path,
+        node("a", 1, 2, 8),
+        node("b", 1, 3, 9),
+        *run(0, 5),
+        node("a", 11, 2, 9),
+        *run(10, 5),
+        node("c", 20, 1, 9),
     )
     assert nodes_by_run(profile) == [{"a": 1, "b": 1}, {"a": 1}]
     assert profile.unattributed_nodes == 1
@@ -161,7 +172,7 @@ def runs_with_nodes(draw: st.DrawFn) -> list[tuple[str, str, int, int, int]]:
     return sorted(events, key=lambda event: event[3] + event[4])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(events=runs_with_nodes(), seed=st.integers(0, 100))
 def test_the_order_of_the_file_does_not_matter(
     tmp_path: Path, events: list[tuple[str, str, int, int, int]], seed: int

@@ -41,7 +41,9 @@ def test_facts_of_a_session_with_memcpy_nodes() -> None:
     assert facts.ops["WebGpuExecutionProvider:MatMul"] == 1
     assert facts.shape_nodes == ()
     copies = [row for row in facts.op_table if row.op_type.startswith("Memcpy")]
-    assert facts.memcpy_ns == pytest.approx((4761 + 43 + 142 + 10 + 2715 + 37 + 118 + 9 + 2395 + 26 + 67 + 59) * 1e3 / 3)
+    assert facts.memcpy_ns == pytest.approx(
+        (4761 + 43 + 142 + 10 + 2715 + 37 + 118 + 9 + 2395 + 26 + 67 + 59) * 1e3 / 3
+    )
     assert facts.memcpy_share == pytest.approx(sum(row.self_share_ratio for row in copies))
     assert sum(row.self_share_ratio for row in facts.op_table) == pytest.approx(1)
 
@@ -81,7 +83,13 @@ def test_a_fact_that_differs_between_runs_is_unstable_and_counts_as_its_maximum(
     facts = facts_of(read_profile(made(tmp_path, [node], [node, copy, copy], [node])))
     assert (facts.memcpy, facts.nodes) == (2, 3)
     by_name = {difference.fact: difference for difference in facts.unstable}
-    assert set(by_name) == {"memcpy", "memcpy_to_host", "nodes", f"nodes_by_provider.{CUDA}", f"ops.{CUDA}:MemcpyToHost"}
+    assert set(by_name) == {
+        "memcpy",
+        "memcpy_to_host",
+        "nodes",
+        f"nodes_by_provider.{CUDA}",
+        f"ops.{CUDA}:MemcpyToHost",
+    }
     assert by_name["memcpy"].values == (0, 2, 0)
     assert [(change.node.name, change.fewest, change.most) for change in by_name["memcpy"].nodes] == [("Memcpy", 0, 2)]
     assert difference_text(by_name["memcpy"]) == "0 in 2 runs, 2 in 1 run (MemcpyToHost Memcpy: 0 to 2)"
@@ -103,7 +111,8 @@ def test_a_failed_run_makes_facts_unstable() -> None:
 def test_a_replayed_graph_cannot_be_told() -> None:
     facts = facts_of(read_profile(DATA / "webgpu_1.27.0_graph_capture_replay.json"))
     assert facts.unavailable == (
-        "5 of 6 measured runs replayed a captured graph, and a replay leaves no node events: profile without graph capture"
+        "5 of 6 measured runs replayed a captured graph, and a replay leaves no node events: "
+        "profile without graph capture"
     )
 
 

@@ -40,9 +40,9 @@ def test_every_fused_operator_has_a_class() -> None:
 
 def test_nodes_forced_to_the_cpu_are_read_off_the_log() -> None:
     line = (
-        "2026-12-01 [I:onnxruntime:, fallback_cpu_capability.cc:170 GetCpuPreferredNodes] ORT optimization- Force fallback "
-        "to CPU execution for node: {} because the CPU execution path is deemed faster than overhead involved with "
-        "execution on other EPs  capable of executing this node\n"
+        "2026-12-01 [I:onnxruntime:, fallback_cpu_capability.cc:170 GetCpuPreferredNodes] ORT optimization- Force "
+        "fallback to CPU execution for node: {} because the CPU execution path is deemed faster than overhead "
+        "involved with execution on other EPs  capable of executing this node\n"
     )
     log = line.format("/a/Gather") + "other\n" + line.format("a b because of c") + line.format("")
     assert forced_cpu_nodes_in_log(log) == {"/a/Gather", "a b because of c", ""}

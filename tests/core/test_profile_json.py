@@ -1,3 +1,4 @@
+import contextlib
 import gzip
 import json
 import os
@@ -17,7 +18,7 @@ from pytest_onnxperf.core.profile_json import read_profile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 BASE = DATA / "cpu_1.32.0_base_2runs.json"
-IN_TMP = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+IN_TMP = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 
 
 def table() -> list[list[str]]:
@@ -29,9 +30,7 @@ def table() -> list[list[str]]:
 def everything(profile: Profile) -> dict[str, object]:
     """All but the path, with mappings by value."""
     return {
-        name: getattr(profile, name)
-        for name in Profile.__dataclass_fields__
-        if name not in {"path", "unread", "notes"}
+        name: getattr(profile, name) for name in Profile.__dataclass_fields__ if name not in {"path", "unread", "notes"}
     }
 
 
@@ -136,7 +135,9 @@ def keys_sorted(text: str) -> str:
     ],
     ids=["indented", "compact", "lines", "wrapped", "sorted", "wrapped-indented", "crlf", "bom", "blank", "no-newline"],
 )
-@pytest.mark.parametrize("name", ["cpu_1.32.0_loop_subgraph.json", "webgpu_1.27.0_if.json", "02-olive-2019-mkldnn.json"])
+@pytest.mark.parametrize(
+    "name", ["cpu_1.32.0_loop_subgraph.json", "webgpu_1.27.0_if.json", "02-olive-2019-mkldnn.json"]
+)
 def test_a_rewritten_profile_says_the_same(tmp_path: Path, rewrite: Callable[[str], str], name: str) -> None:
     original = read_profile(DATA / name)
     rewritten = read_profile(write(tmp_path, rewrite((DATA / name).read_text(encoding="utf-8"))))
@@ -334,10 +335,8 @@ def test_a_tensor_of_floats_later_in_the_file_is_seen(tmp_path: Path) -> None:
 @IN_TMP
 @given(content=st.binary(max_size=300), starts_well=st.sampled_from([b"", b"[\n", b"[", b'[\n{"cat" : "Node",']))
 def test_arbitrary_bytes_raise_nothing_but_a_profile_error(tmp_path: Path, content: bytes, starts_well: bytes) -> None:
-    try:
+    with contextlib.suppress(ProfileError):
         read_profile(write(tmp_path, starts_well + content))
-    except ProfileError as error:
-        assert str(error)
 
 
 @IN_TMP

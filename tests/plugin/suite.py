@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
@@ -17,6 +16,7 @@ from tests import models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     import pytest
 
@@ -24,6 +24,8 @@ DEVICE: Final = "Bench 1"
 KEY: Final = "bench-1.cpu"
 ON: Final = ("--onnxperf", "--onnxperf-ep=cpu", f"--onnxperf-device={DEVICE}", "--onnxperf-warmup-rounds=1")
 FACTS: Final = (*ON, "--onnxperf-timing=off", "--onnxperf-profile-runs=2")
+QUICK: Final = (*FACTS, "--onnxperf-isolation=none")
+"""For tests that are not about how it is measured: the same steps, without a process for them."""
 TIMES: Final = (*ON, "--onnxperf-max-time=0.05")
 
 MEASURE: Final = """
@@ -96,11 +98,17 @@ def section(result: pytest.RunResult, title: str) -> list[str]:
 
 
 def masked(lines: list[str]) -> str:
-    """Replace every measured number, so that a text can be compared as a whole; spaces before a number are kept to one."""
+    """Mask every measured number and the widths that follow from it, so that a text can be compared as a whole."""
     text = "\n".join(line.rstrip() for line in lines).strip("\n")
+    text = re.sub(r"^(op type) +(EP) +", r"\1 \2 ", text, flags=re.MULTILINE)  # its width is that of the names
+    text = re.sub(r"^(\w+) +(CPU) +(\d)", r"\1 \2 \3", text, flags=re.MULTILINE)
     return re.sub(r" +\d+\.\d+", " N", text)
+
+
+# Lines of pytest's that it does not wrap. It cuts those of FAILED, PERF and ERROR.
+_PYTESTS_OWN: Final = ("rootdir: ", "plugins: ", "platform ", "cachedir: ", "SKIPPED ", "XFAIL ", "configfile: ")
 
 
 def too_wide(lines: list[str]) -> list[str]:
     """Return the lines that do not fit into 80 columns, but for paths and commands, which are not broken."""
-    return [line for line in lines if len(line) > 80 and " " in line.strip()]
+    return [line for line in lines if len(line) > 80 and " " in line.strip() and not line.startswith(_PYTESTS_OWN)]

@@ -6,9 +6,9 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
+    import pytest
+
     from tests.plugin.suite import Suite
 
 

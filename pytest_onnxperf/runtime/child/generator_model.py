@@ -9,6 +9,7 @@ import os
 import time
 from typing import Any
 
+<<<<<<< HEAD
 from .generator_config import (
     DECODER,
     check_overlay,
@@ -33,6 +34,12 @@ PROVIDERS = {
     "nvtensorrtrtx": "NvTensorRtRtx",
     "amdgpu": "AMDGPU",
 }
+=======
+from .generator_config import DECODER, check_overlay, deep_merged, fail, first_line, read_config, sections
+from .generator_options import PROVIDERS, overlay_of, profiled_config, provider_option_texts, wanted_provider
+from .generator_scratch import link_directory, remove_directory
+
+>>>>>>> main
 # Of these `Model.device_type` is the provider's name; the others keep their tensors on the CPU in some versions.
 _TOLD_BY_DEVICE = ("cpu", "cuda", "dml", "webgpu")
 _ORT_DISTRIBUTIONS = (
@@ -55,10 +62,16 @@ def import_genai() -> Any:
         import onnxruntime_genai
     except ImportError as error:
         raise fail("runtime", f"onnxruntime_genai cannot be imported: {first_line(error)}") from error
+<<<<<<< HEAD
     # Below 0.9 there is no overlay; in 0.9 and 0.10 a generator at its max_length aborts the process, and what tells
     # them from 0.11 is the tokenizer's options.
     is_new = hasattr(onnxruntime_genai.Config, "overlay") and hasattr(onnxruntime_genai.Tokenizer, "update_options")
     if not is_new:
+=======
+    # Below 0.9 there is no overlay; in 0.9 and 0.10 one step beyond `max_length` aborts the process. What tells them
+    # from 0.11 is a method of the tokenizer.
+    if not hasattr(onnxruntime_genai.Config, "overlay") or not hasattr(onnxruntime_genai.Tokenizer, "update_options"):
+>>>>>>> main
         version = getattr(onnxruntime_genai, "__version__", "of unknown version")
         raise fail("runtime", f"onnxruntime-genai {version} is too old: 0.11 or newer is needed")
     return onnxruntime_genai
@@ -72,8 +85,11 @@ def runtime_versions(genai: Any) -> dict[str, str]:
             versions["onnxruntime"] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
+<<<<<<< HEAD
         if name != "onnxruntime":
             versions["onnxruntime distribution"] = name
+=======
+>>>>>>> main
         break
     return versions
 
@@ -93,7 +109,11 @@ def features(genai: Any) -> list[str]:
 
 
 class LoadedModel:
+<<<<<<< HEAD
     """A model, its configuration as laid over, and what its loading took."""
+=======
+    """A model, its configuration with the overlay, and what its loading took."""
+>>>>>>> main
 
     def __init__(self, job: dict[str, Any]) -> None:
         """Load the model of `job` (see `GeneratorSteps.open`).
@@ -104,14 +124,22 @@ class LoadedModel:
         """
         self.genai = import_genai()
         self.directory: str = os.path.abspath(job["model"])
+<<<<<<< HEAD
         file_config = read_config(self.directory)
         check_overlay(file_config, job["overlay"])
         self.provider = _wanted_provider(file_config, job["provider"])
+=======
+        self.profile_prefix: str = job["profile_prefix"]
+        file_config = read_config(self.directory)
+        check_overlay(file_config, job["overlay"])
+        self.provider = wanted_provider(file_config, job["provider"])
+>>>>>>> main
         if job["provider_options"] and self.provider == "cpu":
             raise fail("option", "provider options were given, and the CPU has none")
         self.config = deep_merged(file_config, job["overlay"])
         self.sections = sections(self.config)
         self.session_prefixes: dict[str, str] = {}
+<<<<<<< HEAD
         self._job = job
         self.model: Any = None
         self.load_ns = self._load({})
@@ -151,6 +179,60 @@ class LoadedModel:
             raise fail(kind, first_line(error)) from error
         self._set_provider(config)
         try:
+=======
+        """Session -> prefix of its profile; empty unless profiled at session level."""
+        self.has_run_profile = False
+        self.model: Any = None
+        self._job = job
+        self._scratch = ""
+        self.load_ns = self._load(self.directory, overlay_of(file_config, job, self.provider))
+        self._check_device()
+        if self.profile_prefix:
+            self._prepare_profile(file_config)
+
+    def close(self) -> None:
+        """Drop the model; a session-level profile is written now, unless a generator still holds it."""
+        self.model = None
+        gc.collect()
+        remove_directory(self._scratch)
+        self._scratch = ""
+
+    def _prepare_profile(self, file_config: dict[str, Any]) -> None:
+        """Find out how this version profiles; for session-level profiling the model is loaded again.
+
+        A run-level profile is a file for each run, named by the millisecond: of several sessions in one step the files
+        would replace each other, so that only a model of one session is profiled that way.
+        """
+        is_one_session = self.sections == [DECODER] and not self.config["model"][DECODER].get("pipeline")
+        self.has_run_profile = is_one_session and _has_run_profile(self.genai, self.model)
+        if self.has_run_profile:
+            return
+        self.close()
+        whole, self.session_prefixes = profiled_config(file_config, self._job, self.provider)
+        self._scratch = f"{self.profile_prefix}-model"
+        link_directory(self.directory, self._scratch, whole)
+        try:
+            self.load_ns = self._load(self._scratch, None)
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, directory: str, overlay: dict[str, Any] | None) -> int:
+        """Load from a directory; without an overlay its configuration says everything."""
+        begin_ns = time.perf_counter_ns()
+        try:
+            config = self.genai.Config(directory)
+            if overlay is not None:
+                config.overlay(json.dumps(overlay))
+        except Exception as error:
+            kind = "option" if "JSON" in str(error) and self._job["overlay"] else "model"
+            raise fail(kind, first_line(error)) from error
+        if self.provider in ("cuda", "nvtensorrtrtx"):
+            _preload_cuda()
+        try:
+            if overlay is not None:
+                self._set_provider(config)
+>>>>>>> main
             self.model = self.genai.Model(config)
         except Exception as error:
             kind = "ep" if _is_about_provider(first_line(error), self.provider) else "model"
@@ -158,6 +240,7 @@ class LoadedModel:
         return time.perf_counter_ns() - begin_ns
 
     def _set_provider(self, config: Any) -> None:
+<<<<<<< HEAD
         if self.provider in ("cuda", "nvtensorrtrtx"):
             _preload_cuda()
         try:
@@ -203,6 +286,14 @@ class LoadedModel:
         if section == DECODER or self.provider == "cpu":
             return False
         return not self._has_own_options(section) or _first_provider(self.config, section) != "cpu"
+=======
+        if self._job["provider"]:
+            config.clear_providers()
+            if self.provider != "cpu":  # none at all means the CPU; to append it is an error below 0.15
+                config.append_provider(PROVIDERS[self.provider])
+        for name, value in provider_option_texts(self._job["provider_options"]).items():
+            config.set_provider_option(PROVIDERS[self.provider], name, value)
+>>>>>>> main
 
     def _check_device(self) -> None:
         device = str(self.model.device_type)
@@ -210,6 +301,7 @@ class LoadedModel:
             raise fail("ep", f"{self.provider} was asked for, and the model runs on {device}")
 
 
+<<<<<<< HEAD
 def _wanted_provider(config: dict[str, Any], name: str) -> str:
     """Return the lower-case provider: the one asked for, or the first of the decoder's own."""
     if not name:
@@ -229,6 +321,8 @@ def _first_provider(config: dict[str, Any], section: str) -> str:
     return "cpu"
 
 
+=======
+>>>>>>> main
 def _has_run_profile(genai: Any, model: Any) -> bool:
     """Return whether the runtime profiles single runs: some versions have the method and refuse the option."""
     if not hasattr(genai.Generator, "set_runtime_option"):
@@ -253,6 +347,7 @@ def _preload_cuda() -> None:
         onnxruntime.preload_dlls()
 
 
+<<<<<<< HEAD
 def _option_text(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
@@ -261,3 +356,9 @@ def _is_about_provider(message: str, provider: str) -> bool:
     marks = ("interface not available", "execution provider", "executionprovider", "failed to load library", "adapter")
     text = message.lower()
     return provider != "cpu" and (any(mark in text for mark in marks) or provider in text)
+=======
+def _is_about_provider(message: str, provider: str) -> bool:
+    marks = ("interface not available", "execution provider", "executionprovider", "failed to load library", "adapter")
+    text = message.lower()
+    return provider != "cpu" and (provider in text or any(mark in text for mark in marks))
+>>>>>>> main

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .element_types import InputError
 from .protocol import read_frame, unpack_feeds, write_frame
-from .session import StepError
+from .session import StepError, runtime_words
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def answer(steps: Any, command: str, arguments: dict[str, Any], blobs: Sequence[
         return _error("memory", f"out of memory: {error}".rstrip(": "))
     except Exception as error:  # the runtime's exceptions have no other base; nothing is swallowed, all is reported
         if type(error).__module__.startswith("onnxruntime"):
-            return _error("run", f"{type(error).__name__}: {error}")
+            return _error("run", runtime_words(error))
         return _error("python", f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
 def _error(kind: str, message: str, trace: str = "") -> dict[str, Any]:
     memory = ("bad_alloc", "Failed to allocate memory", "out of memory")
-    if kind in ("model", "run") and any(mark in message for mark in memory):
+    if kind in ("ep", "model", "run") and any(mark in message for mark in memory):
         kind = "memory"
     return {"error": {"kind": kind, "message": message, "traceback": trace}}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import time
 from typing import Any
 
@@ -14,6 +15,13 @@ OPTIMIZATION_LEVELS = {
     "all": "ORT_ENABLE_ALL",
 }
 EXECUTION_MODES = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
+_OWN_OPTIONS = ("enable_profiling", "profile_file_prefix")
+
+_CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : (\w+) : ")
+_SOURCE = re.compile(
+    r"(?<=\.)\w+\.cc:\d+ \w+(?= )"
+    r"|\S*onnxruntime\S*\.(?:h|cc|cpp|cu|cuh):\d+ .*?\)(?: const)?(?: \[with [^\]]*\])? "
+)
 
 
 class StepError(Exception):
@@ -58,7 +66,7 @@ def create_session(job: dict[str, Any]) -> tuple[Any, int]:
         session = onnxruntime.InferenceSession(job["model"], options, providers=providers, enable_fallback=0)
     except Exception as error:  # the runtime's exceptions have no common base but Exception
         kind = "ep" if _is_provider_error(str(error), names[0]) else "model"
-        raise StepError(kind, _first_line(error)) from error
+        raise StepError(kind, runtime_words(error)) from error
     load_ns = time.perf_counter_ns() - begin_ns
     got = session.get_providers()
     if got[0] != names[0]:
@@ -77,9 +85,22 @@ def _is_provider_error(message: str, name: str) -> bool:
     return any(mark.lower() in message.lower() for mark in (*marks, name))
 
 
-def _first_line(error: Exception) -> str:
+def runtime_words(error: Exception) -> str:
+    """Return what an error of ONNX Runtime says, without the place in its source, its code at the end.
+
+    >>> runtime_words(RuntimeError("[ONNXRuntimeError] : 1 : FAIL : Load model from a.onnx failed:no graph"))
+    'Load model from a.onnx failed: no graph [FAIL]'
+    """
     text = str(error).strip()
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if not text:
+        return type(error).__name__
+    code = _CODE.match(text)
+    if code is None:
+        return f"{type(error).__name__}: {text}"
+    words = re.sub(r"(Load model from .*? failed:)(?=\S)", r"\1 ", text[code.end() :])
+    words = _SOURCE.sub("", words)
+    hint = ", the file is no ONNX model or is cut off" if "protobuf" in words.lower() else ""
+    return f"{words.rstrip('.')}{hint} [{code.group(1)}]"
 
 
 def _session_options(onnxruntime: Any, job: dict[str, Any]) -> Any:
@@ -91,15 +112,20 @@ def _session_options(onnxruntime: Any, job: dict[str, Any]) -> Any:
         options.enable_profiling = True
         options.profile_file_prefix = job["profile_prefix"]
     for name, value in job["free_dimensions"].items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            msg = "option"
+            raise StepError(msg, f"free dimension `{name}`: expected an int of at least 1, got {value!r}")
         options.add_free_dimension_override_by_name(name, value)
     for path in job["custom_op_libraries"]:
         try:
             options.register_custom_ops_library(path)
         except Exception as error:
             msg = "option"
-            raise StepError(msg, f"custom op library {path}: {_first_line(error)}") from error
+            raise StepError(msg, f"custom op library {path}: {runtime_words(error)}") from error
     for name, value in job["session_options"].items():
         _set_option(onnxruntime, options, name, value)
+    if job["profile_prefix"]:  # facts need what is logged, whatever else the test wants to see
+        options.log_severity_level = min(options.log_severity_level, job["log_severity"])
     return options
 
 
@@ -114,13 +140,16 @@ def _set_option(onnxruntime: Any, options: Any, name: str, value: Any) -> None:
         raise StepError(msg, f"unknown session option `{name}`, " + (
             f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}, and entries such as `session.x`"
         ))  # fmt: skip
+    if name in _OWN_OPTIONS:
+        msg = "option"
+        raise StepError(msg, f"session option `{name}`: the plugin sets it itself, to measure times and facts apart")
     enums = {
         "graph_optimization_level": (onnxruntime.GraphOptimizationLevel, OPTIMIZATION_LEVELS),
         "execution_mode": (onnxruntime.ExecutionMode, EXECUTION_MODES),
     }
     if name in enums:
         enum, words = enums[name]
-        if value not in words:
+        if not isinstance(value, str) or value not in words:
             msg = "option"
             raise StepError(msg, f"session option `{name}`: expected one of {', '.join(words)}, got {value!r}")
         value = getattr(enum, words[value])

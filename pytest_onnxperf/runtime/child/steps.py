@@ -42,7 +42,9 @@ class Steps:
             import onnxruntime
         except ImportError as error:
             msg = "runtime"
-            raise StepError(msg, f"onnxruntime cannot be imported: {error}") from error
+            missing = isinstance(error, ModuleNotFoundError) and error.name == "onnxruntime"
+            advice = ": install it with `pip install pytest-onnxperf[cpu]`, or [cuda], or [webgpu]" if missing else ""
+            raise StepError(msg, f"onnxruntime cannot be imported: {error}{advice}") from error
         versions = {
             "onnxruntime": str(onnxruntime.__version__),
             "numpy": str(np.__version__),
