@@ -55,8 +55,9 @@ class SessionJob:
             ModelError: One of them is missing.
             SettingError: A free dimension is none of the model.
         """
+        size = sum(file.stat().st_size for file in model_files(self.model))
         check_free_dimensions(self.model, self.free_dimensions)
-        return sum(file.stat().st_size for file in model_files(self.model))
+        return size
 
     def time(self, worker: Worker, plan: Plan) -> Timing:
         """Warm up and time a block of rounds."""

@@ -191,10 +191,6 @@ class GeneratorSteps:
             `steps`: for each step and session `phase` ("prefill", "decode"), `step` (0 is the prefill), `session` (the
             section), `path`, and `window` (ns on the profile's own clock; None: the file holds this step alone).
             `session_paths`: section -> path, of a session-level profile; its files are complete after `close`.
-<<<<<<< HEAD
-            `not_profiled`: sections whose profile cannot be turned on.
-=======
->>>>>>> main
         """
         result = generator_profile.profile(self._opened, self._prepared, decode_steps)
         self._profile_paths = sorted({step["path"] for step in result["steps"]})

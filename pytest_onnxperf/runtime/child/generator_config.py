@@ -124,12 +124,8 @@ def _all_session_options(config: dict[str, Any]) -> Iterator[tuple[str, dict[str
 def sections(config: dict[str, Any]) -> list[str]:
     """Return the names of the parts of the model that have a session, the decoder first."""
     model = config["model"]
-<<<<<<< HEAD
-    found = [name for name in SECTIONS if isinstance(model.get(name), dict) and model[name].get("filename")]
-=======
     parts = {name: model[name] for name in SECTIONS if isinstance(model.get(name), dict)}
     found = [name for name, part in parts.items() if part.get("filename") or part.get("pipeline")]
->>>>>>> main
     return [DECODER, *(name for name in found if name != DECODER)]
 
 

@@ -9,37 +9,10 @@ import os
 import time
 from typing import Any
 
-<<<<<<< HEAD
-from .generator_config import (
-    DECODER,
-    check_overlay,
-    closest,
-    deep_merged,
-    fail,
-    first_line,
-    read_config,
-    sections,
-)
-
-# Lower-case name -> GenAI's own spelling. Source: NormalizeProviderName in src/config.cpp.
-PROVIDERS = {
-    "cpu": "cpu",
-    "cuda": "cuda",
-    "dml": "DML",
-    "webgpu": "WebGPU",
-    "qnn": "QNN",
-    "openvino": "OpenVINO",
-    "vitisai": "VitisAI",
-    "ryzenai": "RyzenAI",
-    "nvtensorrtrtx": "NvTensorRtRtx",
-    "amdgpu": "AMDGPU",
-}
-=======
 from .generator_config import DECODER, check_overlay, deep_merged, fail, first_line, read_config, sections
 from .generator_options import PROVIDERS, overlay_of, profiled_config, provider_option_texts, wanted_provider
 from .generator_scratch import link_directory, remove_directory
 
->>>>>>> main
 # Of these `Model.device_type` is the provider's name; the others keep their tensors on the CPU in some versions.
 _TOLD_BY_DEVICE = ("cpu", "cuda", "dml", "webgpu")
 _ORT_DISTRIBUTIONS = (
@@ -62,16 +35,9 @@ def import_genai() -> Any:
         import onnxruntime_genai
     except ImportError as error:
         raise fail("runtime", f"onnxruntime_genai cannot be imported: {first_line(error)}") from error
-<<<<<<< HEAD
-    # Below 0.9 there is no overlay; in 0.9 and 0.10 a generator at its max_length aborts the process, and what tells
-    # them from 0.11 is the tokenizer's options.
-    is_new = hasattr(onnxruntime_genai.Config, "overlay") and hasattr(onnxruntime_genai.Tokenizer, "update_options")
-    if not is_new:
-=======
     # Below 0.9 there is no overlay; in 0.9 and 0.10 one step beyond `max_length` aborts the process. What tells them
     # from 0.11 is a method of the tokenizer.
     if not hasattr(onnxruntime_genai.Config, "overlay") or not hasattr(onnxruntime_genai.Tokenizer, "update_options"):
->>>>>>> main
         version = getattr(onnxruntime_genai, "__version__", "of unknown version")
         raise fail("runtime", f"onnxruntime-genai {version} is too old: 0.11 or newer is needed")
     return onnxruntime_genai
@@ -85,11 +51,6 @@ def runtime_versions(genai: Any) -> dict[str, str]:
             versions["onnxruntime"] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-<<<<<<< HEAD
-        if name != "onnxruntime":
-            versions["onnxruntime distribution"] = name
-=======
->>>>>>> main
         break
     return versions
 
@@ -109,11 +70,7 @@ def features(genai: Any) -> list[str]:
 
 
 class LoadedModel:
-<<<<<<< HEAD
-    """A model, its configuration as laid over, and what its loading took."""
-=======
     """A model, its configuration with the overlay, and what its loading took."""
->>>>>>> main
 
     def __init__(self, job: dict[str, Any]) -> None:
         """Load the model of `job` (see `GeneratorSteps.open`).
@@ -124,62 +81,15 @@ class LoadedModel:
         """
         self.genai = import_genai()
         self.directory: str = os.path.abspath(job["model"])
-<<<<<<< HEAD
-        file_config = read_config(self.directory)
-        check_overlay(file_config, job["overlay"])
-        self.provider = _wanted_provider(file_config, job["provider"])
-=======
         self.profile_prefix: str = job["profile_prefix"]
         file_config = read_config(self.directory)
         check_overlay(file_config, job["overlay"])
         self.provider = wanted_provider(file_config, job["provider"])
->>>>>>> main
         if job["provider_options"] and self.provider == "cpu":
             raise fail("option", "provider options were given, and the CPU has none")
         self.config = deep_merged(file_config, job["overlay"])
         self.sections = sections(self.config)
         self.session_prefixes: dict[str, str] = {}
-<<<<<<< HEAD
-        self._job = job
-        self.model: Any = None
-        self.load_ns = self._load({})
-        self._check_device()
-        self.has_run_profile = False
-        if job["profile_prefix"]:
-            self._prepare_profile(job["profile_prefix"])
-
-    def close(self) -> None:
-        """Drop the model. A session-level profile is written when no generator holds it either."""
-        self.model = None
-        gc.collect()
-
-    def _prepare_profile(self, prefix: str) -> None:
-        """Find out how this version profiles; session-level profiling needs the model to be loaded again.
-
-        A run-level profile is one file for each run, named by the millisecond: of several sessions in one step the
-        files would replace each other, so that only a model of one session is profiled that way.
-        """
-        is_one_session = self.sections == [DECODER] and not self.config["model"][DECODER].get("pipeline")
-        self.has_run_profile = is_one_session and _has_run_profile(self.genai, self.model)
-        if not self.has_run_profile:
-            self.close()
-            self.session_prefixes = {
-                name: f"{prefix}-{name}" for name in self.sections if not self._is_untouchable(name)
-            }
-            self.load_ns = self._load(self.session_prefixes)
-
-    def _load(self, prefixes: dict[str, str]) -> int:
-        overlay = self._overlay(prefixes)
-        begin_ns = time.perf_counter_ns()
-        try:
-            config = self.genai.Config(self.directory)
-            config.overlay(json.dumps(overlay))
-        except Exception as error:
-            kind = "option" if "JSON" in str(error) and self._job["overlay"] else "model"
-            raise fail(kind, first_line(error)) from error
-        self._set_provider(config)
-        try:
-=======
         """Session -> prefix of its profile; empty unless profiled at session level."""
         self.has_run_profile = False
         self.model: Any = None
@@ -232,7 +142,6 @@ class LoadedModel:
         try:
             if overlay is not None:
                 self._set_provider(config)
->>>>>>> main
             self.model = self.genai.Model(config)
         except Exception as error:
             kind = "ep" if _is_about_provider(first_line(error), self.provider) else "model"
@@ -240,60 +149,12 @@ class LoadedModel:
         return time.perf_counter_ns() - begin_ns
 
     def _set_provider(self, config: Any) -> None:
-<<<<<<< HEAD
-        if self.provider in ("cuda", "nvtensorrtrtx"):
-            _preload_cuda()
-        try:
-            if self._job["provider"]:
-                config.clear_providers()
-            if self.provider != "cpu":  # to append "cpu" is an error below 0.15; none at all means the CPU
-                if self._job["provider"]:
-                    config.append_provider(PROVIDERS[self.provider])
-                for name, value in self._job["provider_options"].items():
-                    config.set_provider_option(PROVIDERS[self.provider], name, _option_text(value))
-        except Exception as error:
-            raise fail("ep", first_line(error)) from error
-
-    def _overlay(self, prefixes: dict[str, str]) -> dict[str, Any]:
-        """Return the overlay of the job with threads, log level and profile prefixes for every section."""
-        overlay = deep_merged({"model": {}}, self._job["overlay"])
-        own: dict[str, Any] = {"log_severity_level": self._job["log_severity"]}
-        if self._job["threads"]:
-            own["intra_op_num_threads"] = self._job["threads"]
-        for name in self.sections:
-            given = overlay["model"].get(name, {}).get("session_options", {})
-            options = {**own, **given}
-            if name in prefixes:
-                options["enable_profiling"] = prefixes[name]
-            if name == DECODER:
-                base: dict[str, Any] = {}
-            elif self._is_untouchable(name) or not (given or prefixes or self._has_own_options(name)):
-                continue  # it takes the decoder's options, or would lose its provider
-            else:
-                base = self._options_of(name)  # these are replaced, not merged
-            overlay["model"] = deep_merged(overlay["model"], {name: {"session_options": {**base, **options}}})
-        return overlay
-
-    def _options_of(self, section: str) -> dict[str, Any]:
-        own: dict[str, Any] = self.config["model"][section].get("session_options", {})
-        return {name: value for name, value in own.items() if name != "provider_options"}
-
-    def _has_own_options(self, section: str) -> bool:
-        return "session_options" in self.config["model"][section]
-
-    def _is_untouchable(self, section: str) -> bool:
-        """Return whether an overlay would move the section to the CPU, where it shall not run."""
-        if section == DECODER or self.provider == "cpu":
-            return False
-        return not self._has_own_options(section) or _first_provider(self.config, section) != "cpu"
-=======
         if self._job["provider"]:
             config.clear_providers()
             if self.provider != "cpu":  # none at all means the CPU; to append it is an error below 0.15
                 config.append_provider(PROVIDERS[self.provider])
         for name, value in provider_option_texts(self._job["provider_options"]).items():
             config.set_provider_option(PROVIDERS[self.provider], name, value)
->>>>>>> main
 
     def _check_device(self) -> None:
         device = str(self.model.device_type)
@@ -301,28 +162,6 @@ class LoadedModel:
             raise fail("ep", f"{self.provider} was asked for, and the model runs on {device}")
 
 
-<<<<<<< HEAD
-def _wanted_provider(config: dict[str, Any], name: str) -> str:
-    """Return the lower-case provider: the one asked for, or the first of the decoder's own."""
-    if not name:
-        return _first_provider(config, DECODER)
-    short = name.lower()
-    if short.endswith("executionprovider"):
-        short = short[: -len("executionprovider")]
-    if short not in PROVIDERS:
-        raise fail("option", f"unknown provider {name!r}: {closest(short, PROVIDERS)}")
-    return short
-
-
-def _first_provider(config: dict[str, Any], section: str) -> str:
-    for entry in config["model"][section].get("session_options", {}).get("provider_options", []):
-        for name in entry:
-            return str(name).lower()
-    return "cpu"
-
-
-=======
->>>>>>> main
 def _has_run_profile(genai: Any, model: Any) -> bool:
     """Return whether the runtime profiles single runs: some versions have the method and refuse the option."""
     if not hasattr(genai.Generator, "set_runtime_option"):
@@ -347,18 +186,7 @@ def _preload_cuda() -> None:
         onnxruntime.preload_dlls()
 
 
-<<<<<<< HEAD
-def _option_text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def _is_about_provider(message: str, provider: str) -> bool:
-    marks = ("interface not available", "execution provider", "executionprovider", "failed to load library", "adapter")
-    text = message.lower()
-    return provider != "cpu" and (any(mark in text for mark in marks) or provider in text)
-=======
 def _is_about_provider(message: str, provider: str) -> bool:
     marks = ("interface not available", "execution provider", "executionprovider", "failed to load library", "adapter")
     text = message.lower()
     return provider != "cpu" and (provider in text or any(mark in text for mark in marks))
->>>>>>> main

@@ -13,11 +13,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
-from .generator_config import fail
-=======
 from .generator_config import DECODER, fail
->>>>>>> main
 
 if TYPE_CHECKING:
     from .generator_model import LoadedModel
@@ -63,22 +59,14 @@ def _by_run(generation: Generation, prefix: str, decode_steps: int) -> dict[str,
                 generator.generate_next_token()
             generator.is_done()
             count += 1
-<<<<<<< HEAD
-            steps.append(_step(index, "decoder", _written(step_prefix), None))
-=======
             steps += [_step(index, DECODER, path, None) for path in _written(step_prefix)]
->>>>>>> main
     except RuntimeError as error:
         raise generation.failure(error, count) from error
     return {"steps": steps, "session_paths": {}}
 
 
 def _by_session(opened: LoadedModel, generation: Generation, decode_steps: int) -> dict[str, Any]:
-<<<<<<< HEAD
-    paths = {section: _written(prefix) for section, prefix in opened.session_prefixes.items()}
-=======
     paths = {section: _written(prefix)[0] for section, prefix in opened.session_prefixes.items()}
->>>>>>> main
     starts_ns = {section: _start_ns(path) for section, path in paths.items()}
     generator = generation.new_generator()
     steps = []
@@ -108,22 +96,12 @@ def _step(index: int, session: str, path: str, window: list[int] | None) -> dict
     return {"phase": phase, "step": index, "session": session, "path": path, "window": window}
 
 
-<<<<<<< HEAD
-def _written(prefix: str) -> str:
-    """Return the one file that a profile with this prefix was written to."""
-    found = glob.glob(f"{glob.escape(prefix)}*.json")
-    if len(found) != 1:
-        what = f"{len(found)} files" if found else "no file"
-        raise fail("run", f"the runtime was asked for one profile {os.path.basename(prefix)}_*.json and wrote {what}")
-    return found[0]
-=======
 def _written(prefix: str) -> list[str]:
     """Return the files that a profile with this prefix was written to; a prefill in chunks has several."""
     found = sorted(glob.glob(f"{glob.escape(prefix)}_*.json"))
     if not found:
         raise fail("run", f"the runtime was asked for a profile {os.path.basename(prefix)}_*.json and wrote none")
     return found
->>>>>>> main
 
 
 def _start_ns(path: str) -> int:
