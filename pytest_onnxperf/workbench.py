@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .core.errors import OnnxPerfError, ProviderError, SettingError
+from .core.errors import BaselineError, OnnxPerfError, ProviderError, SettingError
 from .core.judge import is_suspicious
 from .core.providers import Provider, provider_of
 from .core.record import Record, TestKey
@@ -71,6 +71,9 @@ class Workbench:
                 TestKey(module, test, label), lambda record: is_suspicious(self._active.judge(self._item, record))
             )
             verdict = self._active.judge(self._item, record)
+        except BaselineError as error:
+            msg = f"the baseline of this test cannot be used.\n{error}"
+            raise failed(msg) from None
         except OnnxPerfError as error:
             msg = f"{subject.model_text} could not be measured: {error}"
             raise failed(msg) from None
