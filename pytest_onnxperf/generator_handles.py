@@ -14,6 +14,7 @@ from .runtime.child.generator import GeneratorSteps
 from .runtime.child.machine import cores
 from .runtime.child.session import StepError
 from .runtime.generator_job import GeneratorJob, configured_provider
+from .runtime.load_job import LoadJob
 from .workbench import Workbench, checked_mapping, failed
 
 if TYPE_CHECKING:
@@ -111,11 +112,35 @@ class GenaiGenerator:
             "audios": [str(Path(path).absolute()) for path in audios],
             "search_options": search_options,
         }
-        if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1):
-            msg = f"measure(rounds=...): expected a whole number >= 1, got {rounds!r}"
-            raise failed(msg)
-        job = dataclasses.replace(self._job, prompt=given, rounds=rounds)
+        job = dataclasses.replace(self._job, prompt=given, rounds=_checked_rounds(rounds))
         return self._bench.measure(job, label or self._label)
+
+    def measure_load(
+        self, *, concurrency: Sequence[int], prompt_tokens: int, new_tokens: int, rounds: int | None = None, label: str = ""
+    ) -> list[Record]:
+        """Measure requests at once through the engine: one record for each concurrency, each judged on its own.
+
+        Args:
+            concurrency: Requests at once, `[1, 4, 16]`.
+            prompt_tokens: Length of each made prompt.
+            new_tokens: Tokens that each request generates.
+            rounds: Times that a process repeats the requests; None: as the options say.
+            label: Stands before the concurrency in the label of each record.
+
+        Returns:
+            The records, labelled `load-1`, `load-4`, ...; the facts of a generator are those of `measure()`.
+        """
+        wrong = [each for each in concurrency if isinstance(each, bool) or not isinstance(each, int) or each < 1]
+        if wrong or not concurrency:
+            msg = f"measure_load(concurrency=...): expected whole numbers >= 1, got {concurrency!r}"
+            raise failed(msg)
+        given = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens}
+        job = dataclasses.replace(self._job, prompt=given, rounds=_checked_rounds(rounds))
+        prefix = label or self._label
+        return [
+            self._bench.measure(LoadJob(job, each), f"{prefix}-load-{each}" if prefix else f"load-{each}")
+            for each in concurrency
+        ]
 
     def generate(self, prompt: str | Tokens, *, new_tokens: int = 64) -> Any:
         """Generate in the test's own process; a text gives a text, a row of token ids a row, rows give rows.
@@ -156,6 +181,13 @@ class GenaiGenerator:
                 raise failed(msg) from None
             self._live = steps
         return self._live
+
+
+def _checked_rounds(rounds: int | None) -> int | None:
+    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1):
+        msg = f"rounds: expected a whole number >= 1, got {rounds!r}"
+        raise failed(msg)
+    return rounds
 
 
 def _plain(tokens: Any) -> Any:

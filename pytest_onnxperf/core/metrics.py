@@ -58,6 +58,7 @@ METRICS: Final = (
     Metric("latency_min", "latency min", "ms", NS_PER_MS, "less", gated=False),
     Metric("throughput", "throughput", "/s", 1, "more", gated=False),
     Metric("ttft", "TTFT", "ms", NS_PER_MS, "less", gated=True, slack=0.2),
+    Metric("ttft_p99", "TTFT p99", "ms", NS_PER_MS, "less", gated=False),
     Metric("prefill", "prefill", "ms", NS_PER_MS, "less", gated=False),
     Metric("prefill_throughput", "prefill throughput", "tok/s", 1, "more", gated=False),
     Metric("decode_throughput", "decode throughput", "tok/s", 1, "more", gated=True),

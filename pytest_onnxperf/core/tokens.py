@@ -58,16 +58,53 @@ def generation_metrics(generations: Sequence[Generation], prompt_tokens: int, ba
         "total_throughput": _per_s(batch_size * new_tokens, total_ns),
     }
     if new_tokens > 1:
-        gaps = Sample.of([gap for generation in generations for gap in generation.gaps_ns])
         decode_ns = median(generation.decode_ns for generation in generations)
         metrics |= {
             "decode_throughput": _per_s(batch_size * (new_tokens - 1), decode_ns),
-            "itl_p50": gaps.quantile(0.5),
-            "itl_p90": gaps.quantile(0.9),
-            "itl_p99": gaps.quantile(0.99),
-            "itl_max": float(gaps.rounds_ns[-1]),
+            **_gap_metrics([gap for generation in generations for gap in generation.gaps_ns]),
         }
     return metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One of several requests at once: when each of its tokens came, in ns after all were handed in."""
+
+    token_ns: tuple[int, ...]
+
+    @property
+    def gaps_ns(self) -> tuple[int, ...]:
+        """The gaps between its tokens."""
+        return tuple(after - before for before, after in zip(self.token_ns, self.token_ns[1:], strict=False))
+
+
+def load_metrics(requests: Sequence[Request], round_ns: Sequence[int], concurrency: int) -> dict[str, float]:
+    """Return the metrics of requests at once: TTFT and gaps over all requests, tokens per second over a round.
+
+    Args:
+        requests: Of all rounds.
+        round_ns: From handing in the requests of a round to its last token.
+        concurrency: Requests in a round.
+    """
+    first = Sample.of([request.token_ns[0] for request in requests])
+    new_tokens = len(requests[0].token_ns)
+    metrics = {
+        "ttft": first.quantile(0.5),
+        "ttft_p99": first.quantile(0.99),
+        "total_throughput": _per_s(concurrency * new_tokens, median(round_ns)),
+    }
+    gaps_ns = [gap for request in requests for gap in request.gaps_ns]
+    return metrics | (_gap_metrics(gaps_ns) if gaps_ns else {})
+
+
+def _gap_metrics(gaps_ns: Sequence[int]) -> dict[str, float]:
+    gaps = Sample.of(gaps_ns)
+    return {
+        "itl_p50": gaps.quantile(0.5),
+        "itl_p90": gaps.quantile(0.9),
+        "itl_p99": gaps.quantile(0.99),
+        "itl_max": float(gaps.rounds_ns[-1]),
+    }
 
 
 def _per_s(count: int, time_ns: float) -> float:

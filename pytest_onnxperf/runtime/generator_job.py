@@ -67,9 +67,9 @@ class GeneratorJob:
 
     def time(self, worker: Worker, plan: Plan) -> Timing:
         """Warm up and time a block of generations."""
-        opened = self._open(worker, plan, "")
+        opened = self.open(worker, plan, "")
         first = worker.call("warm_up", rounds=plan.warmup_rounds)
-        min_rounds, max_time_s = (self.rounds, 0) if self.rounds else (plan.min_rounds, plan.max_time_s)
+        min_rounds, max_time_s = self.block_size(plan)
         block = worker.call("block", min_rounds=min_rounds, max_time_s=max_time_s)
         worker.close()
         generations = tuple(
@@ -93,7 +93,7 @@ class GeneratorJob:
         Raises:
             ProviderError: Not one node ran on the EP that was asked for.
         """
-        opened = self._open(worker, plan, prefix)
+        opened = self.open(worker, plan, prefix)
         worker.call("warm_up", rounds=plan.warmup_rounds)
         steps = worker.call("profile", decode_steps=min(plan.profile_runs, opened["new_tokens"] - 1))["steps"]
         worker.close()
@@ -108,7 +108,12 @@ class GeneratorJob:
         check_provider(facts, self.provider, self.model_text)
         return Profiled(facts, opened["versions"], phases)
 
-    def _open(self, worker: Worker, plan: Plan, prefix: str) -> dict[str, Any]:
+    def block_size(self, plan: Plan) -> tuple[int, float]:
+        """Return the least number of timed rounds, and the seconds for more of them."""
+        return (self.rounds, 0.0) if self.rounds else (plan.min_rounds, plan.max_time_s)
+
+    def open(self, worker: Worker, plan: Plan, prefix: str) -> dict[str, Any]:
+        """Do the steps up to the prompt and return what they answered."""
         hello = worker.call("hello")
         threads = plan.threads or hello["cores"]
         try:

@@ -1,9 +1,9 @@
 """Reads a genai_config.json and checks what is to be laid over it, since GenAI ignores some unknown keys silently.
 
-What GenAI does with an overlay (its src/config.cpp, and measured on 0.11 to 0.18): an unknown key is an error, except in
-`session_options`, where an unknown key with a text becomes a configuration entry that nothing reads, and except for a
-section of a model that has no such section. `provider_options` in an overlay are not used. The `session_options` of any
-section but the decoder are replaced, not merged, and lose their providers.
+What GenAI does with an overlay (its src/config.cpp, and measured on 0.11 to 0.18): an unknown key is an error, but not
+in `session_options`, where an unknown key with a text becomes a configuration entry that nothing reads, and not in a
+section that the model does not have. `provider_options` in an overlay are not used. The `session_options` of any section
+but the decoder are replaced, not merged, and lose their providers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import copy
 import difflib
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .session import StepError
 
@@ -69,9 +69,9 @@ _OWN_SESSION_OPTIONS = {
 }
 
 
-def fail(kind: str, message: str) -> StepError:
-    """Return the error of a step, to be raised."""
-    return StepError(kind, message)
+def fail(kind: str, message: str, cause: BaseException | None = None) -> NoReturn:
+    """Raise the error of a step; `kind` as in `StepError`, or `runtime`."""
+    raise StepError(kind, message) from cause
 
 
 def first_line(error: BaseException) -> str:
@@ -93,24 +93,26 @@ def read_config(directory: str) -> dict[str, Any]:
         StepError: The directory or the file is not there, is no JSON or no configuration of a generator (`model`).
     """
     if not os.path.isdir(directory):
-        what = "is a file; a GenAI model is a directory with" if os.path.exists(directory) else "does not exist; expected"
-        raise fail("model", f"{directory} {what} {CONFIG_NAME} and the ONNX files it names")
+        what = (
+            "is a file; a GenAI model is a directory with" if os.path.exists(directory) else "does not exist; expected"
+        )
+        fail("model", f"{directory} {what} {CONFIG_NAME} and the ONNX files it names")
     path = os.path.join(directory, CONFIG_NAME)
     if not os.path.isfile(path):
-        raise fail("model", f"{directory} has no {CONFIG_NAME}, so it is no model directory of ONNX Runtime GenAI")
+        fail("model", f"{directory} has no {CONFIG_NAME}, so it is no model directory of ONNX Runtime GenAI")
     try:
         with open(path, encoding="utf-8-sig") as file:
             config = json.load(file)
     except (OSError, ValueError) as error:
-        raise fail("model", f"{path} cannot be read: {error}") from error
+        fail("model", f"{path} cannot be read: {error}", error)
     if not isinstance(config, dict) or not isinstance(config.get("model"), dict):
-        raise fail("model", f'{path} has no object "model", so it is no configuration of a generator')
+        fail("model", f'{path} has no object "model", so it is no configuration of a generator')
     decoder = config["model"].get(DECODER)
     if not isinstance(decoder, dict) or not (decoder.get("filename") or decoder.get("pipeline")):
-        raise fail("model", f"{path} has no decoder, so the model generates no tokens (an encoder alone, perhaps)")
+        fail("model", f"{path} has no decoder, so the model generates no tokens (an encoder alone, perhaps)")
     for name, options in _all_session_options(config):
         if "enable_profiling" in options:
-            raise fail("model", f"{path} turns profiling on in `{name}` (enable_profiling), which would slow every step")
+            fail("model", f"{path} turns profiling on in `{name}` (enable_profiling), which would slow every step")
     return config
 
 
@@ -146,43 +148,43 @@ def check_overlay(config: dict[str, Any], overlay: dict[str, Any]) -> None:
     """
     for key, value in overlay.items():
         if key not in ("model", "search", "engine", "speculative"):
-            raise _unknown(key, ("model", "search", "engine", "speculative"), "")
+            _fail_unknown(key, ("model", "search", "engine", "speculative"), "")
         if not isinstance(value, dict):
-            raise fail("option", f"the overlay's `{key}`: expected an object, got {value!r}")
+            fail("option", f"the overlay's `{key}`: expected an object, got {value!r}")
     check_search_options(overlay.get("search", {}), "the overlay's `search`")
     for key, value in overlay.get("model", {}).items():
         if key not in SECTIONS:
             continue  # of the scalars GenAI knows the names and refuses the others
         if not isinstance(config["model"].get(key), dict):
             there = ", ".join(sections(config))
-            raise fail("option", f"the overlay's `model.{key}`: this model has no such section, only {there}")
+            fail("option", f"the overlay's `model.{key}`: this model has no such section, only {there}")
         if isinstance(value, dict):
             _check_section(value, f"model.{key}")
 
 
 def _check_section(section: dict[str, Any], place: str) -> None:
     if "pipeline" in section:
-        raise fail("option", f"the overlay's `{place}.pipeline`: GenAI would add stages, not change them")
+        fail("option", f"the overlay's `{place}.pipeline`: GenAI would add stages, not change them")
     options = section.get("session_options", {})
     if not isinstance(options, dict):
-        raise fail("option", f"the overlay's `{place}.session_options`: expected an object, got {options!r}")
+        fail("option", f"the overlay's `{place}.session_options`: expected an object, got {options!r}")
     for name in options:
         if name in _OWN_SESSION_OPTIONS:
-            raise fail("option", f"the overlay's `{place}.session_options.{name}`: {_OWN_SESSION_OPTIONS[name]}")
+            fail("option", f"the overlay's `{place}.session_options.{name}`: {_OWN_SESSION_OPTIONS[name]}")
         if name not in _SESSION_OPTIONS and "." not in name:  # with a dot: a configuration entry, session.x
-            raise _unknown(name, _SESSION_OPTIONS, f"{place}.session_options.")
+            _fail_unknown(name, _SESSION_OPTIONS, f"{place}.session_options.")
 
 
 def check_search_options(options: dict[str, Any], place: str) -> None:
     """Refuse search options that are unknown, of a wrong type or set by the measurement."""
     for name, value in options.items():
         if name in _OWN_SEARCH_OPTIONS:
-            raise fail("option", f"{place}: `{name}` cannot be given, {_OWN_SEARCH_OPTIONS[name]}")
+            fail("option", f"{place}: `{name}` cannot be given, {_OWN_SEARCH_OPTIONS[name]}")
         if name not in SEARCH_OPTIONS:
-            raise fail("option", f"{place}: unknown option `{name}`, {closest(name, SEARCH_OPTIONS)}")
+            fail("option", f"{place}: unknown option `{name}`, {closest(name, SEARCH_OPTIONS)}")
         if not isinstance(value, (bool, int, float)):
-            raise fail("option", f"{place}: `{name}` must be a number or a bool, got {value!r}")
+            fail("option", f"{place}: `{name}` must be a number or a bool, got {value!r}")
 
 
-def _unknown(key: str, known: Iterable[str], place: str) -> StepError:
-    return fail("option", f"the overlay has an unknown key `{place}{key}`, which would be ignored: {closest(key, known)}")
+def _fail_unknown(key: str, known: Iterable[str], place: str) -> NoReturn:
+    fail("option", f"the overlay has an unknown key `{place}{key}`, which would be ignored: {closest(key, known)}")

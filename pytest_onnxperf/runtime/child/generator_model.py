@@ -34,12 +34,12 @@ def import_genai() -> Any:
     try:
         import onnxruntime_genai
     except ImportError as error:
-        raise fail("runtime", f"onnxruntime_genai cannot be imported: {first_line(error)}") from error
+        fail("runtime", f"onnxruntime_genai cannot be imported: {first_line(error)}", error)
     # Below 0.9 there is no overlay; in 0.9 and 0.10 one step beyond `max_length` aborts the process. What tells them
     # from 0.11 is a method of the tokenizer.
     if not hasattr(onnxruntime_genai.Config, "overlay") or not hasattr(onnxruntime_genai.Tokenizer, "update_options"):
         version = getattr(onnxruntime_genai, "__version__", "of unknown version")
-        raise fail("runtime", f"onnxruntime-genai {version} is too old: 0.11 or newer is needed")
+        fail("runtime", f"onnxruntime-genai {version} is too old: 0.11 or newer is needed")
     return onnxruntime_genai
 
 
@@ -86,7 +86,7 @@ class LoadedModel:
         check_overlay(file_config, job["overlay"])
         self.provider = wanted_provider(file_config, job["provider"])
         if job["provider_options"] and self.provider == "cpu":
-            raise fail("option", "provider options were given, and the CPU has none")
+            fail("option", "provider options were given, and the CPU has none")
         self.config = deep_merged(file_config, job["overlay"])
         self.sections = sections(self.config)
         self.session_prefixes: dict[str, str] = {}
@@ -136,7 +136,7 @@ class LoadedModel:
                 config.overlay(json.dumps(overlay))
         except Exception as error:
             kind = "option" if "JSON" in str(error) and self._job["overlay"] else "model"
-            raise fail(kind, first_line(error)) from error
+            fail(kind, first_line(error), error)
         if self.provider in ("cuda", "nvtensorrtrtx"):
             _preload_cuda()
         try:
@@ -145,7 +145,7 @@ class LoadedModel:
             self.model = self.genai.Model(config)
         except Exception as error:
             kind = "ep" if _is_about_provider(first_line(error), self.provider) else "model"
-            raise fail(kind, first_line(error)) from error
+            fail(kind, first_line(error), error)
         return time.perf_counter_ns() - begin_ns
 
     def _set_provider(self, config: Any) -> None:
@@ -159,7 +159,7 @@ class LoadedModel:
     def _check_device(self) -> None:
         device = str(self.model.device_type)
         if self.provider in _TOLD_BY_DEVICE and device.lower() != self.provider:
-            raise fail("ep", f"{self.provider} was asked for, and the model runs on {device}")
+            fail("ep", f"{self.provider} was asked for, and the model runs on {device}")
 
 
 def _has_run_profile(genai: Any, model: Any) -> bool:

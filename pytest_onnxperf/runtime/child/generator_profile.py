@@ -2,8 +2,8 @@
 
 Run-level: `set_runtime_option("enable_profiling", prefix)`, the file is written with the run. Its name has the
 millisecond, so that each step gets a prefix of its own. Session-level: the file is written when the model is gone, and
-a step is a window in it. The profile's clock begins when the file is named; the millisecond in the name is what can be
-known of it from outside, so that steps are kept apart by pauses.
+a step is a window in it. The profile's clock begins when the empty file is made, whose time is only as fine as the
+kernel's tick (up to 10 ms), so that steps are kept apart by pauses.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 # Sections that run for the prompt alone.
 _PROMPT_SECTIONS = ("encoder", "speech", "vision")
-# Before and after each step of a session-level profile; the name of the file is known to 1 ms.
-_PAUSE_S = 0.02
-_MARGIN_NS = 8_000_000
+# Around each step of a session-level profile: more than a tick of the kernel, and more than twice that.
+_MARGIN_NS = 12_000_000
+_PAUSE_S = 0.03
 
 
 def profile(opened: LoadedModel, generation: Generation, decode_steps: int) -> dict[str, Any]:
@@ -34,12 +34,12 @@ def profile(opened: LoadedModel, generation: Generation, decode_steps: int) -> d
     """
     if decode_steps < 1 or decode_steps >= generation.new_tokens:
         msg = f"`decode_steps` must be 1 to {generation.new_tokens - 1} (`new_tokens` - 1), got {decode_steps}"
-        raise fail("input", msg)
+        fail("input", msg)
     generation.round()  # what a first run does besides is not profiled
     if opened.has_run_profile:
         return _by_run(generation, opened.profile_prefix, decode_steps)
     if not opened.session_prefixes:
-        raise fail("input", "the model was opened without a `profile_prefix`")
+        fail("input", "the model was opened without a `profile_prefix`")
     return _by_session(opened, generation, decode_steps)
 
 
@@ -61,7 +61,7 @@ def _by_run(generation: Generation, prefix: str, decode_steps: int) -> dict[str,
             count += 1
             steps += [_step(index, DECODER, path, None) for path in _written(step_prefix)]
     except RuntimeError as error:
-        raise generation.failure(error, count) from error
+        generation.fail_at(error, count)
     return {"steps": steps, "session_paths": {}}
 
 
@@ -87,7 +87,7 @@ def _by_session(opened: LoadedModel, generation: Generation, decode_steps: int) 
                     window = [begin_ns - start_ns - _MARGIN_NS, end_ns - start_ns + _MARGIN_NS]
                     steps.append(_step(index, section, path, window))
     except RuntimeError as error:
-        raise generation.failure(error, count) from error
+        generation.fail_at(error, count)
     return {"steps": steps, "session_paths": paths}
 
 
@@ -100,13 +100,10 @@ def _written(prefix: str) -> list[str]:
     """Return the files that a profile with this prefix was written to; a prefill in chunks has several."""
     found = sorted(glob.glob(f"{glob.escape(prefix)}_*.json"))
     if not found:
-        raise fail("run", f"the runtime was asked for a profile {os.path.basename(prefix)}_*.json and wrote none")
+        fail("run", f"the runtime was asked for a profile {os.path.basename(prefix)}_*.json and wrote none")
     return found
 
 
 def _start_ns(path: str) -> int:
-    """Return the system time at which a profile began, read from its name, `..._2026-12-01_16-11-06_314.json`."""
-    stem = os.path.basename(path)[: -len(".json")]
-    day, clock, millisecond = stem.rsplit("_", 3)[1:]
-    local = time.strptime(f"{day} {clock}", "%Y-%m-%d %H-%M-%S")
-    return int(time.mktime(local)) * 1_000_000_000 + int(millisecond) * 1_000_000
+    """Return the system time at which a profile began: its file is made then, and written when the session ends."""
+    return os.stat(path).st_mtime_ns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ _SEED = 20240229
 class Given:
     """What a test gave as its prompt: exactly one of the first three."""
 
-    prompt_tokens: Union[int, None] = None
+    prompt_tokens: int | None = None
     prompt: Any = None
     tokens: Any = None
     batch_size: int = 1
@@ -54,7 +54,7 @@ def make(opened: LoadedModel, tokenizer: Callable[[], Any], given: Given) -> Pro
     names = [name for name, value in forms.items() if value is not None]
     if len(names) != 1:
         got = " and ".join(names) or "none"
-        raise fail("input", f"give exactly one of `prompt_tokens`, `prompt` and `tokens`, got {got}")
+        fail("input", f"give exactly one of `prompt_tokens`, `prompt` and `tokens`, got {got}")
     _check_count("batch_size", given.batch_size)
     if given.images or given.audios:
         return _processed(opened, given)
@@ -72,13 +72,13 @@ def make(opened: LoadedModel, tokenizer: Callable[[], Any], given: Given) -> Pro
 
 def _check_count(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise fail("input", f"`{name}` must be a whole number of at least 1, got {value!r}")
+        fail("input", f"`{name}` must be a whole number of at least 1, got {value!r}")
 
 
 def made_tokens(count: int, allowed: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
     """Return `count` of the allowed ids, the same on every machine: numpy fixes the raw bits of PCG64, and no more."""
-    bits = np.random.PCG64(_SEED).random_raw(count)
-    return allowed[bits % np.uint64(len(allowed))]
+    bits = np.asarray(np.random.PCG64(_SEED).random_raw(count))
+    return np.asarray(allowed[bits % np.uint64(len(allowed))])
 
 
 def allowed_tokens(config: dict[str, Any], directory: str) -> np.ndarray[Any, np.dtype[Any]]:
@@ -88,7 +88,7 @@ def allowed_tokens(config: dict[str, Any], directory: str) -> np.ndarray[Any, np
     special |= set(_config_tokens(config["model"]))
     ids = np.array([i for i in range(min(size, known or size)) if i not in special], dtype=np.int32)
     if not len(ids):
-        raise fail("model", f"no prompt can be made: of {size} tokens (`vocab_size`) all are special")
+        fail("model", f"no prompt can be made: of {size} tokens (`vocab_size`) all are special")
     return ids
 
 
@@ -118,13 +118,13 @@ def _encoded(tokenizer: Any, prompt: Any) -> list[list[int]]:
     texts = [prompt] if isinstance(prompt, str) else list(prompt)
     for text in texts:
         if not isinstance(text, str):
-            raise fail("input", f"`prompt` must be a text or a list of texts, got {text!r}")
+            fail("input", f"`prompt` must be a text or a list of texts, got {text!r}")
         if not text:
-            raise fail("input", "`prompt` is empty")
+            fail("input", "`prompt` is empty")
     try:
         return [np.asarray(tokenizer.encode(text)).tolist() for text in texts]
     except Exception as error:
-        raise fail("input", f"the prompt cannot be tokenised: {first_line(error)}") from error
+        fail("input", f"the prompt cannot be tokenised: {first_line(error)}", error)
 
 
 def _rows(tokens: Any, batch_size: int) -> np.ndarray[Any, np.dtype[Any]]:
@@ -132,36 +132,36 @@ def _rows(tokens: Any, batch_size: int) -> np.ndarray[Any, np.dtype[Any]]:
     if isinstance(tokens, (list, tuple)) and tokens and all(isinstance(row, (list, tuple)) for row in tokens):
         lengths = sorted({len(row) for row in tokens})
         if len(lengths) > 1:
-            raise fail("input", f"all rows of a batch must be equally long, got rows of {lengths} tokens")
+            fail("input", f"all rows of a batch must be equally long, got rows of {lengths} tokens")
     try:
         ids = np.atleast_2d(np.asarray(tokens))
     except ValueError as error:
-        raise fail("input", f"`tokens` must be a row of ids or rows of equal length: {error}") from error
+        fail("input", f"`tokens` must be a row of ids or rows of equal length: {error}", error)
     if ids.size == 0:
-        raise fail("input", "the prompt has no tokens")
+        fail("input", "the prompt has no tokens")
     if ids.ndim != 2 or ids.dtype.kind not in "iu":
-        raise fail("input", f"`tokens` must be whole numbers, [tokens] or [batch, tokens], got {ids.dtype}{ids.shape}")
+        fail("input", f"`tokens` must be whole numbers, [tokens] or [batch, tokens], got {ids.dtype}{ids.shape}")
     if len(ids) == 1:
         return np.tile(ids, (batch_size, 1))
     if batch_size not in (1, len(ids)):
-        raise fail("input", f"`batch_size` is {batch_size}, and the prompt has {len(ids)} rows")
+        fail("input", f"`batch_size` is {batch_size}, and the prompt has {len(ids)} rows")
     return ids
 
 
 def _check_range(ids: np.ndarray[Any, np.dtype[Any]], vocabulary: int) -> None:
     if vocabulary < 1:
-        raise fail("model", "genai_config.json has no `vocab_size`, so that token ids cannot be checked")
+        fail("model", "genai_config.json has no `vocab_size`, so that token ids cannot be checked")
     wrong = ids[(ids < 0) | (ids >= vocabulary)]
     if len(wrong):
-        raise fail("input", f"token id {wrong[0]} is not in the vocabulary of the model, 0 to {vocabulary - 1}")
+        fail("input", f"token id {wrong[0]} is not in the vocabulary of the model, 0 to {vocabulary - 1}")
 
 
 def _processed(opened: LoadedModel, given: Given) -> Prompt:
     """Run the model's own processor on the images or audios and the text."""
     if not isinstance(given.prompt, str) or given.batch_size != 1:
-        raise fail("input", "images and audios go with one `prompt`, a text with the marks of the model in it")
+        fail("input", "images and audios go with one `prompt`, a text with the marks of the model in it")
     if not hasattr(opened.model, "create_multimodal_processor"):
-        raise fail("runtime", "this version of onnxruntime-genai has no processor for images and audios")
+        fail("runtime", "this version of onnxruntime-genai has no processor for images and audios")
     media = {
         "images": _opened_files(opened.genai, "Images", given.images),
         "audios": _opened_files(opened.genai, "Audios", given.audios),
@@ -170,13 +170,16 @@ def _processed(opened: LoadedModel, given: Given) -> Prompt:
         processor = opened.model.create_multimodal_processor()
     except Exception as error:
         kind = str(opened.model.type)
-        raise fail("input", f"this model ({kind}) takes no images or audios: {first_line(error)}") from error
+        fail("input", f"this model ({kind}) takes no images or audios: {first_line(error)}", error)
     try:
         inputs = processor(given.prompt, **{name: value for name, value in media.items() if value is not None})
-        shape = list(inputs["input_ids"].shape())
     except Exception as error:
-        raise fail("input", f"the model's processor refuses the prompt: {first_line(error)}") from error
-    return Prompt(int(shape[-1]), 1, None, inputs)
+        fail("input", f"the model's processor refuses the prompt: {first_line(error)}", error)
+    names = sorted(inputs.keys())
+    ids = [name for name in names if name.endswith("input_ids")]  # some encoder-decoder models: decoder_input_ids
+    if not ids:
+        fail("input", f"the model's processor gives no token ids, only {', '.join(names)}: its prompt has no length")
+    return Prompt(int(inputs[ids[0]].shape()[-1]), 1, None, inputs)
 
 
 def _opened_files(genai: Any, kind: str, paths: Sequence[str]) -> Any:
@@ -184,10 +187,10 @@ def _opened_files(genai: Any, kind: str, paths: Sequence[str]) -> Any:
         return None
     for path in paths:
         if not os.path.isfile(path):
-            raise fail("input", f"{path} is no file")
+            fail("input", f"{path} is no file")
     if not hasattr(genai, kind):
-        raise fail("runtime", f"this version of onnxruntime-genai has no {kind}")
+        fail("runtime", f"this version of onnxruntime-genai has no {kind}")
     try:
         return getattr(genai, kind).open(*paths)
     except Exception as error:
-        raise fail("input", f"{', '.join(paths)} cannot be opened: {first_line(error)}") from error
+        fail("input", f"{', '.join(paths)} cannot be opened: {first_line(error)}", error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -40,11 +40,11 @@ class Generation:
             StepError: Prompt and new tokens exceed the context (`input`), or an option is refused (`option`).
         """
         if isinstance(new_tokens, bool) or not isinstance(new_tokens, (int, np.integer)) or new_tokens < 1:
-            raise fail("input", f"`new_tokens` must be a whole number of at least 1, got {new_tokens!r}")
+            fail("input", f"`new_tokens` must be a whole number of at least 1, got {new_tokens!r}")
         context = int(opened.config["model"].get("context_length", 0))
         self.max_length = prompt.prompt_tokens + int(new_tokens)
         if self.max_length > context:
-            raise fail(
+            fail(
                 "input",
                 f"a prompt of {prompt.prompt_tokens} tokens and {new_tokens} new ones are {self.max_length}, and the "
                 f"context of the model is {context} (`context_length` in genai_config.json)",
@@ -72,7 +72,7 @@ class Generation:
             return self._genai.Generator(self._model, params)
         except Exception as error:
             given = ", ".join(f"{name}={value}" for name, value in self._options.items())
-            raise fail("option", f"GenAI refuses these search options ({given}): {first_line(error)}") from error
+            fail("option", f"GenAI refuses these search options ({given}): {first_line(error)}", error)
 
     def begin(self, generator: Any) -> None:
         """Give the prompt to a generator, which runs the prefill."""
@@ -102,22 +102,22 @@ class Generation:
                 if done:
                     break
         except Exception as error:
-            raise self.failure(error, count) from error
+            self.fail_at(error, count)
         if count < self.new_tokens or not done:
-            raise self._wrong_count(count, done)
-        gaps_ns = [after - before for before, after in zip(ends_ns, ends_ns[1:])]
+            self._fail_count(count, done)
+        gaps_ns = [after - before for before, after in zip(ends_ns, ends_ns[1:])]  # noqa: RUF007 -- Python 3.9
         return {"append_ns": appended_ns - begin_ns, "first_ns": ends_ns[0] - appended_ns, "gaps_ns": gaps_ns}
 
-    def failure(self, error: Exception, count: int) -> Exception:
-        """Return the error of a generation in which the runtime failed after `count` tokens."""
+    def fail_at(self, error: Exception, count: int) -> NoReturn:
+        """Raise the error of a generation in which the runtime failed after `count` tokens."""
         where = "in the prefill" if not count else f"after {count} of {self.new_tokens} tokens"
-        return fail("run", f"{where}: {first_line(error)}")
+        fail("run", f"{where}: {first_line(error)}", error)
 
-    def _wrong_count(self, count: int, done: bool) -> Exception:
+    def _fail_count(self, count: int, done: bool) -> NoReturn:
         if done:
             why = f"the generation ended after token {count} of {self.new_tokens}, by itself (EOS)"
-            return fail("run", f"{why}; a generator is measured over exactly `new_tokens` tokens")
-        return fail("run", f"the generation did not end after {count} tokens, at its `max_length` {self.max_length}")
+            fail("run", f"{why}; a generator is measured over exactly `new_tokens` tokens")
+        fail("run", f"the generation did not end after {count} tokens, at its `max_length` {self.max_length}")
 
     def checked_round(self) -> dict[str, Any]:
         """Generate once and check that each row really has the tokens that were timed."""
@@ -127,7 +127,7 @@ class Generation:
             length = len(generator.get_sequence(row))
             if length != self.max_length:
                 msg = f"row {row} has {length - self.prompt.prompt_tokens} new tokens, not {self.new_tokens}"
-                raise fail("run", msg)
+                fail("run", msg)
         return times
 
     def tokens(self) -> list[list[int]]:
@@ -140,6 +140,6 @@ class Generation:
                 generator.generate_next_token()
                 count += 1
         except Exception as error:
-            raise self.failure(error, count) from error
+            self.fail_at(error, count)
         skipped = self.prompt.prompt_tokens
         return [np.asarray(generator.get_sequence(row))[skipped:].tolist() for row in range(self.prompt.batch_size)]
