@@ -126,7 +126,7 @@ def _phase(name: str, value: object) -> Value:
     if not isinstance(value, Mapping) or not value:
         raise _wrong(name, "a dict of limits, {'max_memcpy': 1}", value)
     limits = parse_budget(value).limits
-    for key in limits:
+    for key in value:
         if KEY[key].judges in METRIC or KEY[key].kind in ("phase", "pattern") or key == "max_regression":
             msg = f"`{name}`: `{key}` is no limit on a fact of one phase"
             raise BudgetError(msg)
