@@ -2,8 +2,8 @@
 
 What GenAI does with an overlay (its src/config.cpp, and measured on 0.11 to 0.18): an unknown key is an error, but not
 in `session_options`, where an unknown key with a text becomes a configuration entry that nothing reads, and not in a
-section that the model does not have. `provider_options` in an overlay are not used. The `session_options` of any section
-but the decoder are replaced, not merged, and lose their providers.
+section that the model does not have. `provider_options` in an overlay are not used. The `session_options` of sections
+other than the decoder are replaced, not merged, and lose their providers.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def fail(kind: str, message: str, cause: BaseException | None = None) -> NoRetur
     raise StepError(kind, message) from cause
 
 
-def first_line(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return the message of an exception of the runtime, or its type where it has none."""
     return str(error).strip() or type(error).__name__
 
@@ -93,10 +93,8 @@ def read_config(directory: str) -> dict[str, Any]:
         StepError: The directory or the file is not there, is no JSON or no configuration of a generator (`model`).
     """
     if not os.path.isdir(directory):
-        what = (
-            "is a file; a GenAI model is a directory with" if os.path.exists(directory) else "does not exist; expected"
-        )
-        fail("model", f"{directory} {what} {CONFIG_NAME} and the ONNX files it names")
+        what = "is a file" if os.path.exists(directory) else "does not exist"
+        fail("model", f"{directory} {what}; expected a directory with {CONFIG_NAME} and the ONNX files it names")
     path = os.path.join(directory, CONFIG_NAME)
     if not os.path.isfile(path):
         fail("model", f"{directory} has no {CONFIG_NAME}, so it is no model directory of ONNX Runtime GenAI")
@@ -158,8 +156,9 @@ def check_overlay(config: dict[str, Any], overlay: dict[str, Any]) -> None:
         if not isinstance(config["model"].get(key), dict):
             there = ", ".join(sections(config))
             fail("option", f"the overlay's `model.{key}`: this model has no such section, only {there}")
-        if isinstance(value, dict):
-            _check_section(value, f"model.{key}")
+        if not isinstance(value, dict):
+            fail("option", f"the overlay's `model.{key}`: expected an object, got {value!r}")
+        _check_section(value, f"model.{key}")
 
 
 def _check_section(section: dict[str, Any], place: str) -> None:

@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any
 
-from .generator_config import DECODER, check_overlay, deep_merged, fail, first_line, read_config, sections
+from .generator_config import DECODER, check_overlay, deep_merged, fail, message_of, read_config, sections
 from .generator_options import PROVIDERS, overlay_of, profiled_config, provider_option_texts, wanted_provider
 from .generator_scratch import link_directory, remove_directory
 
@@ -34,10 +34,11 @@ def import_genai() -> Any:
     try:
         import onnxruntime_genai
     except ImportError as error:
-        fail("runtime", f"onnxruntime_genai cannot be imported: {first_line(error)}", error)
+        fail("runtime", f"onnxruntime_genai cannot be imported: {message_of(error)}", error)
     # Below 0.9 there is no overlay; in 0.9 and 0.10 one step beyond `max_length` aborts the process. What tells them
     # from 0.11 is a method of the tokenizer.
-    if not hasattr(onnxruntime_genai.Config, "overlay") or not hasattr(onnxruntime_genai.Tokenizer, "update_options"):
+    config, tokenizer = (getattr(onnxruntime_genai, name, None) for name in ("Config", "Tokenizer"))
+    if not hasattr(config, "overlay") or not hasattr(tokenizer, "update_options"):
         version = getattr(onnxruntime_genai, "__version__", "of unknown version")
         fail("runtime", f"onnxruntime-genai {version} is too old: 0.11 or newer is needed")
     return onnxruntime_genai
@@ -95,10 +96,15 @@ class LoadedModel:
         self.model: Any = None
         self._job = job
         self._scratch = ""
-        self.load_ns = self._load(self.directory, overlay_of(file_config, job, self.provider))
-        self._check_device()
-        if self.profile_prefix:
-            self._prepare_profile(file_config)
+        # A run-level profile is a file for each run, named by the millisecond: of several sessions in one step the
+        # files would replace each other, so that only a model of one session is profiled that way.
+        is_one_session = self.sections == [DECODER] and not self.config["model"][DECODER].get("pipeline")
+        if not self.profile_prefix or is_one_session:
+            self.load_ns = self._load(self.directory, overlay_of(file_config, job, self.provider))
+            self.has_run_profile = bool(self.profile_prefix) and _has_run_profile(self.genai, self.model)
+        if self.profile_prefix and not self.has_run_profile:
+            self.close()
+            self.load_ns = self._load_profiled(file_config)
 
     def close(self) -> None:
         """Drop the model; a session-level profile is written now, unless a generator still holds it."""
@@ -107,46 +113,49 @@ class LoadedModel:
         remove_directory(self._scratch)
         self._scratch = ""
 
-    def _prepare_profile(self, file_config: dict[str, Any]) -> None:
-        """Find out how this version profiles; for session-level profiling the model is loaded again.
-
-        A run-level profile is a file for each run, named by the millisecond: of several sessions in one step the files
-        would replace each other, so that only a model of one session is profiled that way.
-        """
-        is_one_session = self.sections == [DECODER] and not self.config["model"][DECODER].get("pipeline")
-        self.has_run_profile = is_one_session and _has_run_profile(self.genai, self.model)
-        if self.has_run_profile:
-            return
-        self.close()
+    def _load_profiled(self, file_config: dict[str, Any]) -> int:
+        """Load with a session-level profile of every session, from a directory with a configuration that says so."""
         whole, self.session_prefixes = profiled_config(file_config, self._job, self.provider)
         self._scratch = f"{self.profile_prefix}-model"
-        link_directory(self.directory, self._scratch, whole)
         try:
-            self.load_ns = self._load(self._scratch, None)
+            link_directory(self.directory, self._scratch, whole)
+            return self._load(self._scratch, None)
         except BaseException:
             self.close()
             raise
 
     def _load(self, directory: str, overlay: dict[str, Any] | None) -> int:
-        """Load from a directory; without an overlay its configuration says everything."""
+        """Load from a directory and return the time it took; without an overlay its configuration says everything."""
+        if self.provider in ("cuda", "nvtensorrtrtx"):
+            _preload_cuda()
         begin_ns = time.perf_counter_ns()
         try:
             config = self.genai.Config(directory)
-            if overlay is not None:
-                config.overlay(json.dumps(overlay))
         except Exception as error:
-            kind = "option" if "JSON" in str(error) and self._job["overlay"] else "model"
-            fail(kind, first_line(error), error)
-        if self.provider in ("cuda", "nvtensorrtrtx"):
-            _preload_cuda()
+            fail("model", message_of(error), error)
+        if overlay is not None:
+            self._lay_over(config, overlay)
         try:
-            if overlay is not None:
-                self._set_provider(config)
             self.model = self.genai.Model(config)
         except Exception as error:
-            kind = "ep" if _is_about_provider(first_line(error), self.provider) else "model"
-            fail(kind, first_line(error), error)
-        return time.perf_counter_ns() - begin_ns
+            text = message_of(error)
+            about_provider = _is_about_provider(text.replace(directory, ""), self.provider)
+            fail("ep" if about_provider else "model", text, error)
+        load_ns = time.perf_counter_ns() - begin_ns
+        device = str(self.model.device_type)
+        if self.provider in _TOLD_BY_DEVICE and device.lower() != self.provider:
+            fail("ep", f"{self.provider} was asked for, and the model runs on {device}")
+        return load_ns
+
+    def _lay_over(self, config: Any, overlay: dict[str, Any]) -> None:
+        try:
+            config.overlay(json.dumps(overlay))
+        except Exception as error:
+            fail("option", f"GenAI refuses the overlay: {message_of(error)}", error)
+        try:
+            self._set_provider(config)
+        except Exception as error:
+            fail("ep", message_of(error), error)
 
     def _set_provider(self, config: Any) -> None:
         if self._job["provider"]:
@@ -155,11 +164,6 @@ class LoadedModel:
                 config.append_provider(PROVIDERS[self.provider])
         for name, value in provider_option_texts(self._job["provider_options"]).items():
             config.set_provider_option(PROVIDERS[self.provider], name, value)
-
-    def _check_device(self) -> None:
-        device = str(self.model.device_type)
-        if self.provider in _TOLD_BY_DEVICE and device.lower() != self.provider:
-            fail("ep", f"{self.provider} was asked for, and the model runs on {device}")
 
 
 def _has_run_profile(genai: Any, model: Any) -> bool:
@@ -182,7 +186,7 @@ def _preload_cuda() -> None:
         import onnxruntime
     except ImportError:
         return
-    if hasattr(onnxruntime, "preload_dlls"):
+    if getattr(onnxruntime, "cuda_version", "") and hasattr(onnxruntime, "preload_dlls"):
         onnxruntime.preload_dlls()
 
 

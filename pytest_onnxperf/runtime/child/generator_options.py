@@ -33,7 +33,7 @@ def wanted_provider(config: dict[str, Any], name: str) -> str:
         return first_provider(config, DECODER)
     short = _short(name)
     if short not in PROVIDERS:
-        raise fail("option", f"unknown provider {name!r}: {closest(short, PROVIDERS)}")
+        fail("option", f"unknown provider {name!r}: {closest(short, PROVIDERS)}")
     return short
 
 
@@ -71,7 +71,7 @@ def overlay_of(config: dict[str, Any], job: dict[str, Any], provider: str) -> di
             if not _runs_on_cpu(config, job, name, provider):
                 if given:
                     msg = f"the overlay's `model.{name}.session_options`: GenAI would move this section to the CPU"
-                    raise fail("option", f"{msg}; write them into genai_config.json")
+                    fail("option", f"{msg}; write them into genai_config.json")
                 continue
             if not own and not given:
                 continue  # it takes the decoder's

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .generator_config import fail, first_line
+from .generator_config import fail, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from .generator_model import LoadedModel
 
 _SEED = 20240229
+# What the names of the inputs have in common that a processor makes of images and audios.
+_MARKS = {"images": ("image", "pixel"), "audios": ("audio",)}
+_IMAGE_BEGINNINGS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ def _encoded(tokenizer: Any, prompt: Any) -> list[list[int]]:
     try:
         return [np.asarray(tokenizer.encode(text)).tolist() for text in texts]
     except Exception as error:
-        fail("input", f"the prompt cannot be tokenised: {first_line(error)}", error)
+        fail("input", f"the prompt cannot be tokenised: {message_of(error)}", error)
 
 
 def _rows(tokens: Any, batch_size: int) -> np.ndarray[Any, np.dtype[Any]]:
@@ -170,12 +174,15 @@ def _processed(opened: LoadedModel, given: Given) -> Prompt:
         processor = opened.model.create_multimodal_processor()
     except Exception as error:
         kind = str(opened.model.type)
-        fail("input", f"this model ({kind}) takes no images or audios: {first_line(error)}", error)
+        fail("input", f"this model ({kind}) takes no images or audios: {message_of(error)}", error)
     try:
         inputs = processor(given.prompt, **{name: value for name, value in media.items() if value is not None})
     except Exception as error:
-        fail("input", f"the model's processor refuses the prompt: {first_line(error)}", error)
+        fail("input", f"the model's processor refuses the prompt: {message_of(error)}", error)
     names = sorted(inputs.keys())
+    for kind, files in media.items():
+        if files is not None and not any(mark in name for name in names for mark in _MARKS[kind]):
+            fail("input", f"the model's processor has no use for {kind}: it gives only {', '.join(names)}")
     ids = [name for name in names if name.endswith("input_ids")]  # some encoder-decoder models: decoder_input_ids
     if not ids:
         fail("input", f"the model's processor gives no token ids, only {', '.join(names)}: its prompt has no length")
@@ -188,9 +195,19 @@ def _opened_files(genai: Any, kind: str, paths: Sequence[str]) -> Any:
     for path in paths:
         if not os.path.isfile(path):
             fail("input", f"{path} is no file")
+        if kind == "Images":
+            _check_image(path)
     if not hasattr(genai, kind):
         fail("runtime", f"this version of onnxruntime-genai has no {kind}")
     try:
         return getattr(genai, kind).open(*paths)
     except Exception as error:
-        fail("input", f"{', '.join(paths)} cannot be opened: {first_line(error)}", error)
+        fail("input", f"{', '.join(paths)} cannot be opened: {message_of(error)}", error)
+
+
+def _check_image(path: str) -> None:
+    """Refuse what the decoder on Linux takes for a JPEG: it ends the process at a file that is none."""
+    with open(path, "rb") as file:
+        beginning = file.read(8)
+    if sys.platform.startswith("linux") and not beginning.startswith(_IMAGE_BEGINNINGS):
+        fail("input", f"{path} is neither a PNG nor a JPEG, the images that ONNX Runtime GenAI reads here")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from .generator_config import fail, first_line
+from .generator_config import fail, message_of
 
 if TYPE_CHECKING:
     from .generator_model import LoadedModel
@@ -60,8 +60,9 @@ class Generation:
             "min_length": prompt.prompt_tokens + int(shortest),
             "batch_size": prompt.batch_size,
         }
-        if share_buffer is not None:
-            self._options["past_present_share_buffer"] = share_buffer
+        configured = opened.config.get("search", {}).get("past_present_share_buffer", False)
+        self.share_buffer = bool(configured if share_buffer is None else share_buffer)
+        self._options["past_present_share_buffer"] = self.share_buffer
         self.new_generator()
 
     def new_generator(self) -> Any:
@@ -71,8 +72,10 @@ class Generation:
             params.set_search_options(**self._options)
             return self._genai.Generator(self._model, params)
         except Exception as error:
+            text = message_of(error)
             given = ", ".join(f"{name}={value}" for name, value in self._options.items())
-            fail("option", f"GenAI refuses these search options ({given}): {first_line(error)}", error)
+            kind = "run" if "alloc" in text or "memory" in text else "option"  # the KV cache is allocated here
+            fail(kind, f"no generator can be made with these search options ({given}): {text}", error)
 
     def begin(self, generator: Any) -> None:
         """Give the prompt to a generator, which runs the prefill."""
@@ -110,8 +113,11 @@ class Generation:
 
     def fail_at(self, error: Exception, count: int) -> NoReturn:
         """Raise the error of a generation in which the runtime failed after `count` tokens."""
-        where = "in the prefill" if not count else f"after {count} of {self.new_tokens} tokens"
-        fail("run", f"{where}: {first_line(error)}", error)
+        where = f"after {count} of {self.new_tokens} tokens" if count else "in the prefill"
+        hint = ""
+        if self.share_buffer and not count:
+            hint = "\n\nPast and present share a buffer here, which not every model can: try `share_buffer=False`."
+        fail("run", f"{where}: {message_of(error)}{hint}", error)
 
     def _fail_count(self, count: int, done: bool) -> NoReturn:
         if done:
