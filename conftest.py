@@ -13,6 +13,7 @@ pytest_plugins = ["pytester"]
 _LANES: Final = {
     "needs_cpu": ("onnxruntime", "the CPU package, onnxruntime"),
     "needs_webgpu": ("onnxruntime-webgpu", "onnxruntime-webgpu and a (software) Vulkan device"),
+    "needs_genai": ("onnxruntime-genai", "onnxruntime-genai"),
     "needs_cuda_package": ("onnxruntime-gpu", "onnxruntime-gpu"),
 }
 

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .core.record import Record
+    from .generator_handles import GenaiGenerator, GenaiGenerators
     from .handles import OnnxSession, OnnxSessions
 
-__all__ = ["OnnxSession", "OnnxSessions", "Record", "__version__"]
+__all__ = ["GenaiGenerator", "GenaiGenerators", "OnnxSession", "OnnxSessions", "Record", "__version__"]
 __version__ = "0.1.0"
 
-_HOMES = {"OnnxSession": "handles", "OnnxSessions": "handles", "Record": "core.record"}
+_HOMES = {
+    "GenaiGenerator": "generator_handles",
+    "GenaiGenerators": "generator_handles",
+    "OnnxSession": "handles",
+    "OnnxSessions": "handles",
+    "Record": "core.record",
+}
 
 
 def __getattr__(name: str) -> object:

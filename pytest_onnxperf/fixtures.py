@@ -9,7 +9,9 @@ import pytest
 from .state import session_of
 
 if TYPE_CHECKING:
+    from .generator_handles import GenaiGenerators
     from .handles import OnnxSessions
+    from .workbench import Workbench
 
 
 @pytest.fixture
@@ -38,9 +40,44 @@ def onnx_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         def test_encoder(onnx_session):
             onnx_session("models/encoder.onnx").measure(shapes={"batch": 1, "seq": 128})
     """
+    from .handles import OnnxSessions
+
+    return OnnxSessions(_bench(request, tmp_path_factory))
+
+
+@pytest.fixture
+def genai_generator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> GenaiGenerators:
+    """Open ONNX Runtime GenAI models for measuring: `genai_generator("models/gemma").measure(prompt_tokens=500, ...)`.
+
+    Call it with the model's directory, relative to the working directory, and, by keyword:
+
+    - `ep`: the execution provider that this generator demands; else that of the options, or of the model's own
+      genai_config.json
+    - `provider_options`: options of the EP
+    - `overlay`: laid over genai_config.json, `{"search": {"chunk_size": 256}}`
+    - `label`: a name, where one test measures several generators
+
+    The handle it returns has
+
+    - `measure(new_tokens=64, prompt_tokens=500)`, or with `prompt="..."`, or with `tokens=[...]`: measures in fresh
+      processes; budget and baseline are judged when the test ends
+    - `generate(prompt, new_tokens=64)`: generates in the test's own process, warmed up
+    - `model`, `tokenizer`: the live objects of onnxruntime_genai
+
+    Example:
+        @pytest.mark.onnx_budget(max_ttft_ms=90, min_decode_tok_s=60, decode={"max_memcpy": 1})
+        def test_decoder(genai_generator):
+            genai_generator("models/gemma").measure(prompt_tokens=500, new_tokens=64)
+    """
+    from .generator_handles import GenaiGenerators
+
+    return GenaiGenerators(_bench(request, tmp_path_factory))
+
+
+def _bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Workbench:
     active = session_of(request.config)
     if active is None:
         pytest.skip("needs --onnxperf")
-    from .handles import OnnxSessions
+    from .workbench import Workbench
 
-    return OnnxSessions(active, request.node, lambda: tmp_path_factory.mktemp("onnxperf"))
+    return Workbench(active, request.node, lambda: tmp_path_factory.mktemp("onnxperf"))

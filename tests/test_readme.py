@@ -12,7 +12,7 @@ from pytest_onnxperf.core.budget_keys import KEYS
 from pytest_onnxperf.core.metrics import METRICS
 from pytest_onnxperf.core.states import State
 from pytest_onnxperf.declare import OPTIONS
-from tests import models
+from tests import genai_models, models
 
 README: Final = Path(__file__).parent.parent / "README.md"
 TEXT: Final = README.read_text("utf-8")
@@ -91,7 +91,8 @@ def test_the_failing_example_is_what_a_user_sees(pytester: pytest.Pytester) -> N
 @pytest.mark.needs_cpu
 def test_the_other_examples_run(pytester: pytest.Pytester) -> None:
     for number, block in enumerate(blocks("python")):
-        pytester.makepyfile(**{f"test_example_{number}": block})
+        if "genai_generator" not in block:
+            pytester.makepyfile(**{f"test_example_{number}": block})
     (pytester.path / "models").mkdir()
     models.cpu_island(pytester.path / "models" / "detector.onnx")
     models.mlp(pytester.path / "models" / "classifier.onnx")
@@ -99,6 +100,15 @@ def test_the_other_examples_run(pytester: pytest.Pytester) -> None:
     # On the CPU every node is on the CPU, so the first example breaks its budget of none; CUDA is not in this build.
     result.assert_outcomes(passed=2, failed=1, skipped=1)
     result.stdout.fnmatch_lines(["*demands CUDAExecutionProvider, which does not run here*"])
+
+
+@pytest.mark.needs_genai
+def test_the_generator_example_runs(pytester: pytest.Pytester) -> None:
+    (block,) = [block for block in blocks("python") if "genai_generator" in block]
+    pytester.makepyfile(block)
+    genai_models.decoder(pytester.path / "models" / "decoder")
+    result = pytester.runpytest_subprocess("--onnxperf", "--onnxperf-max-time=0.1", "--onnxperf-warmup-rounds=1")
+    result.assert_outcomes(passed=3)
 
 
 if __name__ == "__main__":

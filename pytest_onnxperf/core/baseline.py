@@ -19,6 +19,7 @@ from .metrics import METRIC, STORED_METRIC
 from .units import significant
 
 if TYPE_CHECKING:
+    from .facts import Facts as RunFacts
     from .record import Record
 
 SCHEMA: Final = 1
@@ -49,6 +50,9 @@ class Entry:
     commit: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     facts: Facts = field(default_factory=dict)
+    """Of a session's run; a generator has phases instead."""
+    phases: dict[str, Facts] = field(default_factory=dict)
+    """For a generator: `prefill` and `decode`, each with facts of its own."""
     metrics: dict[str, list[float]] = field(default_factory=dict)
     """Stored metric name (`latency_p50_ms`) -> one value per process, in the unit of the name."""
     note: str = ""
@@ -66,7 +70,8 @@ class Baseline:
 
 def entry_of(record: Record, date: str, commit: str, with_times: bool = True) -> Entry:
     """Make a fresh entry of a record, its own anchor; without times it holds facts and the size of the model."""
-    facts = stored_facts(record)
+    facts = {} if record.phases else stored_facts(record.facts)
+    phases = {name: stored for name, each in record.phases.items() if (stored := stored_facts(each))}
     metrics: dict[str, list[float]] = {}
     for name, values in record.metrics.items():
         metric = METRIC[name]
@@ -74,18 +79,18 @@ def entry_of(record: Record, date: str, commit: str, with_times: bool = True) ->
             metrics[metric.stored_name] = [significant(value / metric.per_unit) for value in values]
     counted: Facts = {name: facts[name] for name in FEWER_IS_BETTER if name in facts}
     anchor = Anchor(date, counted, {name: significant(median(values)) for name, values in metrics.items()})
-    return Entry(date, anchor, commit, dict(record.environment.versions), facts, metrics)
+    return Entry(date, anchor, commit, dict(record.environment.versions), facts, phases, metrics)
 
 
-def stored_facts(record: Record) -> Facts:
-    """Return the facts of a record as they are stored: nothing where they cannot be told, none that is unstable."""
-    if record.facts is None or record.unavailable_facts:
+def stored_facts(found: RunFacts | None) -> Facts:
+    """Return facts as they are stored: nothing where they cannot be told, none that is unstable."""
+    if found is None or found.unavailable:
         return {}
-    unstable = {difference.fact for difference in record.facts.unstable}
+    unstable = {difference.fact for difference in found.unstable}
     plain = ("memcpy", "memcpy_to_host", "memcpy_from_host", "nodes", "cpu_nodes")
-    facts: Facts = {name: getattr(record.facts, name) for name in plain if name not in unstable}
+    facts: Facts = {name: getattr(found, name) for name in plain if name not in unstable}
     for name in ("nodes_by_provider", "ops", "fused_ops"):
-        counts: Mapping[str, int] = getattr(record.facts, name)
+        counts: Mapping[str, int] = getattr(found, name)
         facts[name] = {key: count for key, count in counts.items() if f"{name}.{key}" not in unstable}
     return facts
 
@@ -104,9 +109,10 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
         if replace_all or not inside:
             metrics[name] = values
     facts = {**old.facts, **new.facts}
+    phases = {name: {**old.phases.get(name, {}), **new.phases.get(name, {})} for name in {**old.phases, **new.phases}}
     anchor = Anchor(old.anchor.date, old.anchor.facts or new.anchor.facts, new.anchor.metrics | old.anchor.metrics)
-    result = replace(new, facts=facts, metrics=metrics, anchor=anchor, note=old.note)
-    same = (result.facts, result.metrics, result.anchor) == (old.facts, old.metrics, old.anchor)
+    result = replace(new, facts=facts, phases=phases, metrics=metrics, anchor=anchor, note=old.note)
+    same = replace(result, date=old.date, commit=old.commit, versions=old.versions) == old
     return old if same and not replace_all else result
 
 
@@ -119,7 +125,7 @@ def changes(old: Entry | None, new: Entry) -> tuple[str, ...]:
         before, after = old.metrics.get(name, []), new.metrics.get(name, [])
         if before != after:
             lines.append(f"{name} {_median(before)} -> {_median(after)}")
-    before_flat, after_flat = flat(old.facts), flat(new.facts)
+    before_flat, after_flat = flat(old), flat(new)
     for name in sorted(set(before_flat) | set(after_flat)):
         if before_flat.get(name) != after_flat.get(name):
             lines.append(f"{name} {before_flat.get(name, 'none')} -> {after_flat.get(name, 'none')}")
@@ -130,14 +136,16 @@ def _median(values: list[float]) -> str:
     return str(significant(median(values))) if values else "none"
 
 
-def flat(facts: Facts) -> dict[str, int]:
-    """Flatten stored facts to one level, `ops.CPUExecutionProvider:MatMul`."""
+def flat(entry: Entry) -> dict[str, int]:
+    """Flatten the facts of an entry to one level, `ops.CPUExecutionProvider:MatMul`, `decode.memcpy`."""
+    parts = {"": entry.facts, **{f"{phase}.": facts for phase, facts in entry.phases.items()}}
     result: dict[str, int] = {}
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            result |= {f"{name}.{key}": count for key, count in value.items()}
-        else:
-            result[name] = value
+    for prefix, facts in parts.items():
+        for name, value in facts.items():
+            if isinstance(value, dict):
+                result |= {f"{prefix}{name}.{key}": count for key, count in value.items()}
+            else:
+                result[prefix + name] = value
     return result
 
 

@@ -6,7 +6,7 @@ import difflib
 import fnmatch
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +14,7 @@ from .budget_keys import KEY, BudgetKey
 from .errors import BudgetError
 from .facts import difference_text
 from .metrics import METRIC
+from .phases import worse_of
 from .providers import CPU, short_name
 from .states import Limit
 from .units import change, quantity
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .facts import Facts
     from .record import Record
 
-Value = int | float | str | frozenset[str]
+Value = int | float | str | frozenset[str] | Mapping[str, "Value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,19 @@ def _pattern(name: str, value: object) -> Value:
     return value
 
 
+def _phase(name: str, value: object) -> Value:
+    if not isinstance(value, Mapping) or not value:
+        raise _wrong(name, "a dict of limits, {'max_memcpy': 1}", value)
+    limits = parse_budget(value).limits
+    for key in value:
+        if KEY[key].judges in METRIC or KEY[key].kind in ("phase", "pattern") or key == "max_regression":
+            msg = f"`{name}`: `{key}` is no limit on a fact of one phase"
+            raise BudgetError(msg)
+    return limits
+
+
 _PARSERS: Final[dict[str, Callable[[str, object], Value]]] = {
-    "count": _count, "ratio": _ratio, "quantity": _quantity, "ops": _ops, "pattern": _pattern,
+    "count": _count, "ratio": _ratio, "quantity": _quantity, "ops": _ops, "pattern": _pattern, "phase": _phase,
 }  # fmt: skip
 
 
@@ -131,7 +143,9 @@ def check(budget: Budget, record: Record) -> tuple[LimitResult, ...]:
     results = []
     for name, value in budget.limits.items():
         key = KEY[name]
-        if isinstance(value, frozenset):
+        if isinstance(value, Mapping):
+            results += _check_phase(name, value, record)
+        elif isinstance(value, frozenset):
             if key.judges:
                 results.append(_check_required_ops(key, value, record))
         elif key.judges in METRIC:
@@ -140,6 +154,15 @@ def check(budget: Budget, record: Record) -> tuple[LimitResult, ...]:
             results.append(_check_fact(key, float(value), budget, record))
     order = (Limit.BROKEN, Limit.CANNOT_TELL, Limit.HELD)
     return tuple(sorted(results, key=lambda r: (order.index(r.state), -r.excess, r.key)))
+
+
+def _check_phase(phase: str, limits: Mapping[str, Value], record: Record) -> list[LimitResult]:
+    """Check limits on the facts of one phase of a generator, the worst of its sessions."""
+    of_phase = {name: facts for name, facts in record.phases.items() if name.split(".")[0] == phase}
+    why = "a session has no phases" if not record.phases else f"no {phase} step was profiled"
+    facts = worse_of(of_phase) if of_phase else None
+    results = check(Budget(limits), replace(record, facts=facts, not_measured={"facts": record.unavailable_facts or why}))
+    return [replace(result, key=f"{phase}.{result.key}") for result in results]
 
 
 def _check_metric(key: BudgetKey, limit: float, record: Record) -> LimitResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .baseline import Entry
+    from .facts import Facts
     from .record import Record
 
 
@@ -105,18 +106,30 @@ def _since_anchor(metric: Metric, entry: Entry, new: float, tolerance: float) ->
 
 
 def _compare_facts(record: Record, entry: Entry | None) -> list[Comparison]:
+    """Compare the facts of a session's run, or those of each phase of a generator under the phase's name."""
     if record.unavailable_facts:
         return [Comparison("facts", State.CANNOT_TELL, f"facts cannot be told: {record.unavailable_facts}")]
-    unstable = record.facts.unstable if record.facts else ()
+    if not record.phases:
+        return _compare_run_facts(record.facts, entry.facts if entry else {})
+    results = []
+    for phase, facts in record.phases.items():
+        stored = entry.phases.get(phase, {}) if entry else {}
+        for comparison in _compare_run_facts(facts, stored):
+            name, text = f"{phase}.{comparison.name}", f"{phase}: {comparison.text}"
+            results.append(replace(comparison, name=name, text=text))
+    return results
+
+
+def _compare_run_facts(found: Facts | None, stored: dict[str, int | dict[str, int]]) -> list[Comparison]:
+    unstable = found.unstable if found else ()
     results = [
         Comparison(d.fact, State.UNSTABLE, f"{d.fact} differs between runs: {difference_text(d)}") for d in unstable
     ]
-    if entry is None or not entry.facts:
+    if not stored:
         return [*results, Comparison("facts", State.NO_BASELINE, "facts")]
-    new_facts = stored_facts(record)
     told = {difference.fact for difference in unstable}
-    for name, new in new_facts.items():
-        old = entry.facts.get(name)
+    for name, new in stored_facts(found).items():
+        old = stored.get(name)
         if old is None:
             results.append(Comparison(name, State.NO_BASELINE, name))
         elif isinstance(old, dict) and isinstance(new, dict):

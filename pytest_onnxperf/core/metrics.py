@@ -49,7 +49,7 @@ class Metric:
         return quantity(median(values) / self.per_unit, self.unit)
 
 
-_SUFFIX: Final = {"ms": "ms", "/s": "per_s", "MiB": "mib"}
+_SUFFIX: Final = {"ms": "ms", "/s": "per_s", "tok/s": "tok_per_s", "MiB": "mib"}
 
 METRICS: Final = (
     Metric("latency_p50", "latency p50", "ms", NS_PER_MS, "less", gated=True, slack=0.02),
@@ -57,6 +57,16 @@ METRICS: Final = (
     Metric("latency_p99", "latency p99", "ms", NS_PER_MS, "less", gated=False),
     Metric("latency_min", "latency min", "ms", NS_PER_MS, "less", gated=False),
     Metric("throughput", "throughput", "/s", 1, "more", gated=False),
+    Metric("ttft", "TTFT", "ms", NS_PER_MS, "less", gated=True, slack=0.2),
+    Metric("ttft_p99", "TTFT p99", "ms", NS_PER_MS, "less", gated=False),
+    Metric("prefill", "prefill", "ms", NS_PER_MS, "less", gated=False),
+    Metric("prefill_throughput", "prefill throughput", "tok/s", 1, "more", gated=False),
+    Metric("decode_throughput", "decode throughput", "tok/s", 1, "more", gated=True),
+    Metric("total_throughput", "end-to-end throughput", "tok/s", 1, "more", gated=False),
+    Metric("itl_p50", "ITL p50", "ms", NS_PER_MS, "less", gated=False),
+    Metric("itl_p90", "ITL p90", "ms", NS_PER_MS, "less", gated=False),
+    Metric("itl_p99", "ITL p99", "ms", NS_PER_MS, "less", gated=False),
+    Metric("itl_max", "ITL max", "ms", NS_PER_MS, "less", gated=False),
     Metric("cold_start", "cold start", "ms", NS_PER_MS, "less", gated=True, slack=5),
     Metric("load", "load", "ms", NS_PER_MS, "less", gated=True, slack=10),
     Metric("peak_rss", "peak RSS", "MiB", BYTES_PER_MIB, "less", gated=True, slack=8),

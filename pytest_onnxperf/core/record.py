@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .environment import Environment
 from .facts import Facts
+from .tokens import Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Record:
     """Metric name -> one value per process, in inner units (ns, bytes, 1/s)."""
     not_measured: Mapping[str, str]
     """Metric name, or `facts` -> why it is missing."""
+    phases: Mapping[str, Facts] = field(default_factory=dict)
+    """For a generator: `prefill` and `decode`, of which `facts` is the worse in every count."""
     rounds: int = 0
     """Timed rounds over all processes."""
     threads: int = 0
@@ -50,6 +53,8 @@ class Record:
     """What else used the device meanwhile; empty where nothing did."""
     warnings: tuple[str, ...] = ()
     """What a reader should know and no verdict says."""
+    generations: tuple[tuple[Generation, ...], ...] = ()
+    """Of a generator: process -> generation -> the times of its tokens."""
 
     @property
     def unavailable_facts(self) -> str:

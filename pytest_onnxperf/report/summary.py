@@ -85,15 +85,20 @@ def summary_lines(
 
 
 def measurement_line(outcome: Outcome) -> str:
-    """Return the one line of a measurement: name, latency, change, memcpy nodes, state.
+    """Return the one line of a measurement: name, latency (or TTFT and decode throughput), memcpy nodes, state.
 
     The state is two words where facts and times came out differently.
     """
     record = outcome.record
     name = _shortened(record.key.entry)
-    latency = METRIC["latency_p50"].shown(record.metrics["latency_p50"]) if "latency_p50" in record.metrics else "-"
+    shown = [METRIC[key].shown(record.metrics[key]) for key in _SHOWN if key in record.metrics]
+    latency = ", ".join(shown) or "-"
     memcpy = "?" if record.facts is None or record.unavailable_facts else str(record.facts.memcpy)
     return f"{name:<{_NAME_WIDTH}} {latency:>9}  memcpy {memcpy:<3} {_state(outcome)}"
+
+
+_SHOWN: Final = ("latency_p50", "ttft", "decode_throughput")
+"""The metrics on a measurement's line: a session has the first, a generator the others."""
 
 
 def _shortened(name: str) -> str:
@@ -154,7 +159,7 @@ def _not_compared(outcomes: Sequence[Outcome]) -> Iterator[str]:
         if State.NO_BASELINE in states:
             is_whole = states <= {State.NO_BASELINE, State.CANNOT_TELL, State.UNSTABLE}
             where = missing if is_whole else partly
-            where.setdefault(outcome.record.environment.key, set()).add(outcome.record.key.entry)
+            where.setdefault(outcome.record.environment.key, set()).add(f"{outcome.record.key.module}::{outcome.record.key.test}")
     for key, tests in sorted(missing.items()):
         yield f"{_tests(len(tests))} no baseline for {key}: run --onnxperf-update"
     for key, tests in sorted(partly.items()):
@@ -176,6 +181,7 @@ def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
                 yield f"{name}: {comparison.text}"
             if comparison.since_anchor:
                 yield f"{name}: {comparison.since_anchor}"
+        yield from (f"{name}: {warning}" for warning in outcome.record.warnings)
     disturbed = [outcome.record for outcome in outcomes if outcome.record.disturbance]
     if disturbed:
         names = ", ".join(_shortened(record.key.entry) for record in disturbed[:_MOST_NAMES])

@@ -37,11 +37,17 @@ _ADVICE: Final = {
     "fused_ops": "A fusion was lost: check the exporter, the opset, and graph_optimization_level.",
     "latency_p50": "Compare the op tables of both versions with `onnxperf diff OLD NEW`; check that nothing else used "
     "the device.",
+    "ttft": "TTFT is the prefill of the whole prompt: check its attention operator, the chunk size, and that the prompt "
+    "did not grow.",
+    "decode_throughput": "Decode at batch 1 reads all weights for each token: check their type, and that max_length was "
+    "not left at the context size (share buffer).",
     "facts": "Facts come from the profile: see above why it cannot tell, and measure one session without it.",
 }
 _ALIASES: Final = {
     "max_memcpy": "memcpy", "max_memcpy_share": "memcpy", "max_cpu_nodes": "cpu_nodes", "max_latency_ms": "latency_p50",
     "max_p90_ms": "latency_p50", "max_p99_ms": "latency_p50", "min_throughput": "latency_p50",
+    "max_ttft_ms": "ttft", "min_prefill_tok_s": "ttft", "min_decode_tok_s": "decode_throughput",
+    "max_itl_ms": "decode_throughput", "max_itl_p99_ms": "decode_throughput",
 }  # fmt: skip
 
 
@@ -154,8 +160,8 @@ def _evidence(record: Record) -> Iterator[str]:
 
 
 def _advice(outcome: Outcome) -> list[str]:
-    names = [limit.key for limit in outcome.verdict.broken]
-    names += [comparison.name.split(".")[0] for comparison in outcome.verdict.worse]
+    names = [limit.key.split(".")[-1] for limit in outcome.verdict.broken]
+    names += [part for comparison in outcome.verdict.worse for part in comparison.name.split(".")[:3]]
     keys = dict.fromkeys(_ALIASES.get(name, name) for name in names)
     if outcome.record.environment.execution_provider == CPU:
         keys = {"cpu_nodes on the CPU" if key == "cpu_nodes" else key: None for key in keys}

@@ -1,58 +1,36 @@
-"""One measurement: timing processes, a profile process, and more timing processes where the first look suspicious."""
+"""One measurement: timing processes, a profile process, and more timing processes where the first look suspicious.
+
+What is measured, a session's model or a generator's, is a `Subject`: it knows the steps of its own processes.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from pytest_onnxperf.core.environment import Environment
-from pytest_onnxperf.core.errors import OnnxPerfError, ProfileError, ProviderError
-from pytest_onnxperf.core.facts import Facts, facts_of
-from pytest_onnxperf.core.ort_log import fallback_reason, forced_cpu_nodes_in_log, readable
-from pytest_onnxperf.core.profile_json import read_profile
-from pytest_onnxperf.core.providers import CPU, Provider
+from pytest_onnxperf.core.facts import Facts
 from pytest_onnxperf.core.record import Record, TestKey
-from pytest_onnxperf.core.sample import Sample
+from pytest_onnxperf.core.tokens import Generation
 from pytest_onnxperf.core.units import quantity
 
-from .child.protocol import Array
 from .devices import describe_device
 from .lock import claimed, device_name
-from .model_files import check_free_dimensions, model_files
-from .process import InlineWorker, ProcessWorker
+from .process import InlineWorker, Kind, ProcessWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
+    from pytest_onnxperf.core.providers import Provider
 
 # Others that use more than this share of the usable cores while rounds are timed disturb them. A choice: on two cores
 # it is two fifths of one of them, more than an idle machine with a pytest in it ever uses.
 DISTURBED_SHARE: Final = 0.2
 CONFIRMATIONS: Final = 2
-_LOG_INFO, _LOG_WARNING = 1, 2
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What to measure."""
-
-    model: Path
-    model_text: str
-    """As the test gave it, for reports."""
-    provider: Provider
-    provider_options: Mapping[str, object] = field(default_factory=dict)
-    session_options: Mapping[str, object] = field(default_factory=dict)
-    free_dimensions: Mapping[str, int] = field(default_factory=dict)
-    custom_op_libraries: tuple[str, ...] = ()
-    bind: bool = False
-    feeds: Mapping[str, Array] | None = None
-    """Input name -> array; None where they are to be made."""
-    shapes: Mapping[str, Any] = field(default_factory=dict)
-    ranges: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +54,74 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Timing:
+class Timing:
     """What one timing process found."""
 
     metrics: Mapping[str, float]
+    """Metric name -> value in inner units."""
     rounds: int
     other_load: float | None
+    """Share of the usable cores that others used meanwhile; None where it cannot be known."""
+    peak_rss_bytes: int | None
     versions: Mapping[str, str]
     threads: int
+    generations: tuple[Generation, ...] = ()
+    """Of a generator: the times of every token."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """What the profile process found."""
+
+    facts: Facts | None
+    versions: Mapping[str, str]
+    phases: Mapping[str, Facts] = field(default_factory=dict)
+    why_not: str = ""
+    """Why there are no facts."""
+
+
+Worker = InlineWorker | ProcessWorker
+
+
+class Subject(Protocol):
+    """What is measured."""
+
+    @property
+    def kind(self) -> Kind:
+        """Which steps its processes do."""
+
+    @property
+    def model_text(self) -> str:
+        """The model as the test gave it, for reports."""
+
+    @property
+    def provider(self) -> Provider:
+        """The EP that must run."""
+
+    @property
+    def provider_options(self) -> Mapping[str, object]:
+        """Its options; `device_id` tells which device to claim."""
+
+    @property
+    def timed_metrics(self) -> tuple[str, ...]:
+        """The metrics that a timing process finds."""
+
+    def size_bytes(self) -> int:
+        """Return the size of the model's files, and refuse a model that is not there."""
+
+    def time(self, worker: Worker, plan: Plan) -> Timing:
+        """Do the steps of a timing process."""
+
+    def profile(self, worker: Worker, plan: Plan, prefix: str) -> Profiled:
+        """Do the steps of a profile process; `prefix` is the absolute prefix of profile files."""
 
 
 class Measurement:
-    """Measures one job. Files of its processes lie in `directory`, the caller removes it."""
+    """Measures one subject. Files of its processes lie in `directory`, the caller removes it."""
 
-    def __init__(self, job: Job, plan: Plan, directory: Path, progress: Callable[[str], None]) -> None:
-        self._job, self._plan, self._directory, self._progress = job, plan, directory, progress
+    def __init__(self, subject: Subject, plan: Plan, directory: Path, progress: Callable[[str], None]) -> None:
+        self._subject, self._plan, self._directory, self._progress = subject, plan, directory, progress
         self._started = 0
 
     def record(self, key: TestKey, is_suspicious: Callable[[Record], bool]) -> Record:
@@ -102,146 +133,77 @@ class Measurement:
 
         Raises:
             ModelError: The model is missing or the runtime refuses it.
-            SettingError: A free dimension is none of the model.
             ProviderError: The EP does not run.
             MeasurementError: A process crashed, hung or failed.
         """
-        job, plan = self._job, self._plan
-        size_bytes = sum(file.stat().st_size for file in model_files(job.model))
-        check_free_dimensions(job.model, job.free_dimensions)
-        device = device_name(job.provider.short, job.provider_options, os.environ)
+        subject, plan = self._subject, self._plan
+        size_bytes = subject.size_bytes()
+        device = device_name(subject.provider.short, subject.provider_options, os.environ)
         with claimed(device, lambda: self._progress(f"waiting for the device `{device}`")):
             timings = [self._time() for _ in range(plan.processes)] if plan.timing else []
-            facts, reason, versions = self._profile()
-            record = self._assemble(key, timings, facts, reason, versions, size_bytes)
+            profiled = self._profile()
+            record = self._assemble(key, timings, profiled, size_bytes)
             if timings and plan.processes == 1 and is_suspicious(record):
                 timings += [self._time() for _ in range(CONFIRMATIONS)]
-                record = self._assemble(key, timings, facts, reason, versions, size_bytes)
+                record = self._assemble(key, timings, profiled, size_bytes)
         return record
 
-    def _worker(self, what: str) -> AbstractContextManager[InlineWorker | ProcessWorker]:
+    def _worker(self, what: str) -> AbstractContextManager[Worker]:
         if self._plan.isolation == "none":
-            return InlineWorker()
+            return InlineWorker(self._subject.kind)
         self._started += 1
         directory = self._directory / f"{self._started}-{what}"
         directory.mkdir(parents=True)
         return ProcessWorker(
-            directory, timeout_s=self._plan.timeout_s, alive=lambda: self._progress(f"{what} process {self._started}")
+            directory,
+            kind=self._subject.kind,
+            timeout_s=self._plan.timeout_s,
+            alive=lambda: self._progress(f"{what} process {self._started}"),
         )
 
-    def _open(self, worker: InlineWorker | ProcessWorker, prefix: str) -> dict[str, Any]:
-        job, plan = self._job, self._plan
-        hello = worker.call("hello")
-        threads = 0 if "intra_op_num_threads" in job.session_options else plan.threads or hello["cores"]
-        todo = open_job(job, threads, prefix)
-        if plan.isolation == "none":
-            todo["log_severity"] = _LOG_WARNING  # it would go to the terminal, and is not read
-        try:
-            opened = worker.call("open", job=todo)
-        except ProviderError as error:
-            raise with_reason(error, worker.log()) from error
-        if job.feeds is not None:
-            worker.call("set_feeds", feeds=job.feeds, bind=job.bind)
-        else:
-            worker.call("make_feeds", shapes=dict(job.shapes), ranges=dict(job.ranges), bind=job.bind)
-        return {**hello, **opened, "threads": threads}
-
-    def _time(self) -> _Timing:
-        plan = self._plan
+    def _time(self) -> Timing:
         with self._worker("timing") as worker:
-            opened = self._open(worker, "")
-            first = worker.call("warm_up", rounds=max(plan.warmup_rounds, 1))
-            block = worker.call("block", min_rounds=plan.min_rounds, max_time_s=plan.max_time_s)
-            worker.close()
-        metrics = Sample.of(block["rounds_ns"]).metrics()
-        metrics |= {"load": opened["load_ns"], "cold_start": first["cold_start_ns"]}
-        if plan.isolation == "process" and block["peak_rss_bytes"] is not None:
-            metrics["peak_rss"] = block["peak_rss_bytes"]
-        return _Timing(
-            metrics, len(block["rounds_ns"]), block["other_load"], opened["versions"], opened["threads"]
-        )  # fmt: skip
+            return self._subject.time(worker, self._plan)
 
-    def _profile(self) -> tuple[Facts | None, str, Mapping[str, str]]:
-        """Return the facts, or why there are none, and the versions."""
-        prefix = str((self._directory / "profile").resolve())
+    def _profile(self) -> Profiled:
         self._directory.mkdir(parents=True, exist_ok=True)
         with self._worker("profile") as worker:
-            opened = self._open(worker, prefix)
-            worker.call("warm_up", rounds=max(self._plan.warmup_rounds, 1))
-            windows = worker.call("profile", runs=self._plan.profile_runs)["windows"]
-            path = worker.close()["profile_path"]
-            log = worker.log()
-        try:
-            profile = read_profile(path, [(begin, end) for begin, end in windows])
-        except ProfileError as error:
-            return None, str(error), opened["versions"]
-        forced = forced_cpu_nodes_in_log(log) if self._plan.isolation == "process" else None
-        facts = facts_of(profile, forced)
-        self._check_provider(facts)
-        return facts, "", opened["versions"]
+            return self._subject.profile(worker, self._plan, str((self._directory / "profile").resolve()))
 
-    def _check_provider(self, facts: Facts) -> None:
-        """Refuse a session in which not one node ran on the EP that was asked for."""
-        wanted = self._job.provider.name
-        if facts.unavailable is None and facts.nodes and wanted not in facts.nodes_by_provider and wanted != CPU:
-            ran = ", ".join(f"{count} on {name}" for name, count in facts.nodes_by_provider.items())
-            msg = f"{wanted} was asked for and is there, but not one node of {self._job.model_text} ran on it: {ran}"
-            raise ProviderError(msg)
-
-    def _assemble(
-        self, key: TestKey, timings: Sequence[_Timing], facts: Facts | None, reason: str, versions: Mapping[str, str],
-        size_bytes: int,
-    ) -> Record:  # fmt: skip
-        job = self._job
-        device = describe_device(job.provider.short, job.provider_options, self._plan.device)
+    def _assemble(self, key: TestKey, timings: Sequence[Timing], profiled: Profiled, size_bytes: int) -> Record:
+        subject = self._subject
+        device = describe_device(subject.provider.short, subject.provider_options, self._plan.device)
         names = dict.fromkeys(name for timing in timings for name in timing.metrics)
         metrics = {name: tuple(timing.metrics[name] for timing in timings) for name in names}
-        loads = [timing.other_load for timing in timings if timing.other_load is not None]
-        load = max(loads, default=0.0)
+        peaks = [timing.peak_rss_bytes for timing in timings if timing.peak_rss_bytes is not None]
+        if peaks and self._plan.isolation == "process":
+            metrics["peak_rss"] = tuple(float(peak) for peak in peaks)
+        load = max((timing.other_load for timing in timings if timing.other_load is not None), default=0.0)
         disturbed = f"other processes used {quantity(load, 'ratio')} of the CPU cores while rounds were timed"
+        versions = {**profiled.versions, **device.versions}
         return Record(
             key=key,
-            model=job.model_text,
-            environment=Environment(device.name, device.key, job.provider.name, {**versions, **device.versions}),
-            facts=facts,
+            model=subject.model_text,
+            environment=Environment(device.name, device.key, subject.provider.name, versions),
+            facts=profiled.facts,
+            phases=profiled.phases,
             metrics=metrics | {"model_size": (float(size_bytes),)},
-            not_measured=_not_measured(self._plan, names, reason),
+            not_measured=self._not_measured(metrics, profiled.why_not),
             rounds=sum(timing.rounds for timing in timings),
             threads=timings[0].threads if timings else 0,
             disturbance=disturbed if load > DISTURBED_SHARE else "",
+            warnings=tuple(dict.fromkeys(warning for timing in timings for warning in timing.warnings)),
+            generations=tuple(timing.generations for timing in timings),
         )
 
-
-def open_job(job: Job, threads: int, profile_prefix: str) -> dict[str, Any]:
-    """Return the argument of the step `open`."""
-    return {
-        "model": str(job.model),
-        "execution_providers": [job.provider.name, *job.provider.followed_by],
-        "provider_options": dict(job.provider_options),
-        "session_options": dict(job.session_options),
-        "free_dimensions": dict(job.free_dimensions),
-        "custom_op_libraries": list(job.custom_op_libraries),
-        "threads": threads,
-        "profile_prefix": profile_prefix,
-        "log_severity": _LOG_INFO if profile_prefix else _LOG_WARNING,
-    }
-
-
-def with_reason(error: OnnxPerfError, log: str) -> ProviderError:
-    """Add what ONNX Runtime printed to the error that an EP does not run."""
-    message, reason = readable(str(error)), fallback_reason(log)
-    is_news = reason and reason not in message
-    return ProviderError(f"{message}\nONNX Runtime said: {reason}" if is_news else message)
-
-
-def _not_measured(plan: Plan, measured: Mapping[str, None], reason: str) -> dict[str, str]:
-    missing: dict[str, str] = {"facts": reason} if reason else {}
-    if not plan.timing:
-        timed = ("latency_p50", "latency_p90", "latency_p99", "latency_min", "throughput", "cold_start", "load")
-        return missing | dict.fromkeys((*timed, "peak_rss"), "times were not measured (--onnxperf-timing=off)")
-    if "peak_rss" not in measured:
-        why = "this system does not tell the peak memory of a process"
-        if plan.isolation == "none":
-            why = "the memory of the test's own process is not the model's (--onnxperf-isolation=none)"
-        missing["peak_rss"] = why
-    return missing
+    def _not_measured(self, measured: Mapping[str, object], why_no_facts: str) -> dict[str, str]:
+        missing: dict[str, str] = {"facts": why_no_facts} if why_no_facts else {}
+        if not self._plan.timing:
+            names = (*self._subject.timed_metrics, "peak_rss")
+            return missing | dict.fromkeys(names, "times were not measured (--onnxperf-timing=off)")
+        if "peak_rss" not in measured:
+            why = "this system does not tell the peak memory of a process"
+            if self._plan.isolation == "none":
+                why = "the memory of the test's own process is not the model's (--onnxperf-isolation=none)"
+            missing["peak_rss"] = why
+        return missing

@@ -17,8 +17,8 @@ from pytest_onnxperf.core.facts import facts_of
 from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.core.providers import CPU, PROVIDERS, Provider
 
-from .measure import Job, open_job, with_reason
 from .process import ProcessWorker
+from .session_job import SessionJob, with_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -110,11 +110,11 @@ class Prober:
         """Run the product and return the providers that ran a node of it."""
         model = directory / "probe.onnx"
         model.write_bytes(PROBE_MODEL)
-        job = Job(model, "the probe", provider)
+        job = SessionJob(model, "the probe", provider)
         with self._worker(directory) as worker:
             self._hello = worker.call("hello")
             try:
-                worker.call("open", job=open_job(job, 1, str((directory / "profile").resolve())))
+                worker.call("open", job=job.open_arguments(1, str((directory / "profile").resolve())))
             except ProviderError as error:
                 raise with_reason(error, worker.log()) from error
             worker.call("make_feeds", shapes={}, ranges={}, bind=False)

@@ -16,13 +16,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderError, SettingError
 
-from .child.main import answer
+from .child.main import answer, steps_of
 from .child.protocol import pack_feeds, read_frame, write_frame
-from .child.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,8 +59,12 @@ _POLL_S: Final = 0.5
 _READER_S: Final = 2.0
 
 
+Kind = Literal["session", "generator"]
+"""What a process measures: `runtime.child.steps` or `runtime.child.generator` are its steps."""
+
+
 class Worker(Protocol):
-    """Does the steps of `runtime.child.steps.Steps`, wherever it is."""
+    """Does the steps of a measurement, wherever it is."""
 
     def call(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Do one step and return its result."""
@@ -76,8 +79,8 @@ class Worker(Protocol):
 class InlineWorker:
     """Does the steps in this process, with this process's noise, log and memory."""
 
-    def __init__(self) -> None:
-        self._steps = Steps()
+    def __init__(self, kind: Kind = "session") -> None:
+        self._steps = steps_of(kind)
 
     def call(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Do one step and return its result."""
@@ -109,6 +112,7 @@ class ProcessWorker:
         directory: Path,
         *,
         timeout_s: float,
+        kind: Kind = "session",
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
         alive: Callable[[], None] = lambda: None,
@@ -118,6 +122,7 @@ class ProcessWorker:
 
         Args:
             directory: An existing directory for its log files; they stay there.
+            kind: Which steps it does.
             timeout_s: It is killed this many seconds after its start.
             python: The interpreter, with numpy and the runtime; it need not have this package.
             environment: Variables set beside those of this process.
@@ -132,7 +137,7 @@ class ProcessWorker:
         self._deadline_s = time.monotonic() + timeout_s
         variables = {name: value for name, value in os.environ.items() if name not in _ENV_DROPPED}
         variables |= {"ORT_DISABLE_TELEMETRY": "1", **(environment or {})}
-        arguments = [str(CHILD), str(self._stdout_path), str(self._stderr_path), str(os.getpid())]
+        arguments = [str(CHILD), str(self._stdout_path), str(self._stderr_path), str(os.getpid()), kind]
         try:
             with self._stderr_path.open("ab") as early_errors:
                 self._process = subprocess.Popen(

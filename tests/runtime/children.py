@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_onnxperf.core.providers import provider_of
-from pytest_onnxperf.runtime.measure import Job, open_job
+from pytest_onnxperf.runtime.session_job import SessionJob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ def at_step(directory: Path, step: str, code: str) -> dict[str, str]:
 
 def job_of(model: Path, ep: str = "cpu", *, profile_prefix: str = "", **changes: Any) -> dict[str, Any]:
     """Return the argument of the step `open`."""
-    return open_job(Job(model, model.name, provider_of(ep), **changes), 1, profile_prefix)
+    return SessionJob(model, model.name, provider_of(ep), **changes).open_arguments(1, profile_prefix)
 
 
 def new_mark() -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import generator_model, generator_profile, generator_prompt, generator_rounds
+from . import generator_engine, generator_model, generator_profile, generator_prompt, generator_rounds
 from .generator_config import check_search_options, fail, message_of
 from .machine import LoadMeter, cores, peak_rss_bytes
 
@@ -187,6 +187,24 @@ class GeneratorSteps:
             gc.enable()
         other_load = meter.other_load(time.monotonic())
         return {"rounds": rounds, "other_load": other_load, "peak_rss_bytes": peak_rss_bytes()}
+
+    def load(self, concurrency: int, min_rounds: int, max_time_s: float) -> dict[str, Any]:
+        """Run the prepared prompt as requests at once through the engine; see `generator_engine.run_block`.
+
+        Returns:
+            `rounds` (each `token_ns` of every request and `total_ns`), `batching`, and what `block` says of the machine.
+        """
+        opened, generation = self._opened, self._prepared
+        meter = LoadMeter(time.monotonic())
+        rounds = generator_engine.run_block(
+            opened.genai, opened.model, generation.prompt.ids[0], generation.new_tokens, concurrency, min_rounds, max_time_s
+        )  # fmt: skip
+        return {
+            "rounds": rounds,
+            "batching": generator_engine.batching(opened.config),
+            "other_load": meter.other_load(time.monotonic()),
+            "peak_rss_bytes": peak_rss_bytes(),
+        }
 
     def profile(self, decode_steps: int) -> dict[str, Any]:
         """Profile one prefill and `decode_steps` decode steps, after an unprofiled warm-up.

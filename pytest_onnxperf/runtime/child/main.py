@@ -24,8 +24,9 @@ _PR_SET_PDEATHSIG = 1  # Source: prctl(2)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve until the pipe closes. Arguments: the paths for standard output and standard error, the parent's pid."""
-    stdout_path, stderr_path, parent_pid = arguments
+    """Serve until the pipe closes. Arguments: the paths for standard output and standard error, the parent's pid, what
+    is measured."""
+    stdout_path, stderr_path, parent_pid, kind = arguments
     _die_with_parent(int(parent_pid))
     commands = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         os.close(log)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    steps = Steps()
+    steps = steps_of(kind)
     while True:
         frame = read_frame(commands)
         if frame is None:
@@ -46,7 +47,16 @@ def main(arguments: Sequence[str]) -> int:
             return 0
 
 
-def answer(steps: Steps, command: str, arguments: dict[str, Any], blobs: Sequence[bytes]) -> dict[str, Any]:
+def steps_of(kind: str) -> Any:
+    """Return the steps of a process that measures a `session` or a `generator`."""
+    if kind == "generator":
+        from .generator import GeneratorSteps
+
+        return GeneratorSteps()
+    return Steps()
+
+
+def answer(steps: Any, command: str, arguments: dict[str, Any], blobs: Sequence[bytes]) -> dict[str, Any]:
     """Do one step and return `{"result": ...}`, or `{"error": {kind, message, traceback}}`."""
     try:
         if command == "set_feeds":

@@ -1,0 +1,184 @@
+"""A model directory measured through onnxruntime-genai: the steps of its timing and profile processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from pytest_onnxperf.core.errors import ModelError, ProfileError, ProviderError
+from pytest_onnxperf.core.facts import Facts, facts_of
+from pytest_onnxperf.core.ort_log import forced_cpu_nodes_in_log
+from pytest_onnxperf.core.phases import joined, worse_of
+from pytest_onnxperf.core.profile_json import read_profile
+from pytest_onnxperf.core.providers import Provider, provider_of
+from pytest_onnxperf.core.tokens import FEW_DECODE_TOKENS, Generation, generation_metrics
+
+from .child import generator_config
+from .child.session import StepError
+from .measure import Plan, Profiled, Timing, Worker
+from .session_job import LOG_INFO, LOG_WARNING, check_provider, with_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_onnxperf.core.profile import Profile
+
+    from .process import Kind
+
+_SHORT_NAMES: Final = {"nvtensorrtrtx": "trt-rtx"}
+"""GenAI's name of a provider, in lower case -> ours, where they differ."""
+_DECODER: Final = "decoder"
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorJob:
+    """What to measure of which model directory."""
+
+    kind: ClassVar[Kind] = "generator"
+    timed_metrics: ClassVar[tuple[str, ...]] = (
+        "ttft", "prefill", "prefill_throughput", "decode_throughput", "total_throughput", "itl_p50", "itl_p90", "itl_p99",
+        "itl_max", "cold_start", "load",
+    )  # fmt: skip
+
+    model: Path
+    model_text: str
+    provider: Provider
+    is_provider_given: bool = False
+    """False leaves the provider to the model's own configuration."""
+    provider_options: Mapping[str, object] = field(default_factory=dict)
+    overlay: Mapping[str, object] = field(default_factory=dict)
+    """Laid over genai_config.json."""
+    prompt: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of the step `prepare`: prompt, batch size, tokens to generate, search options."""
+    rounds: int | None = None
+    """Generations a process times; None leaves it to the plan."""
+
+    def size_bytes(self) -> int:
+        """Return the size of all files in the directory.
+
+        Raises:
+            ModelError: There is no such directory, or no genai_config.json in it.
+        """
+        read_config(self.model)
+        return sum(file.stat().st_size for file in self.model.rglob("*") if file.is_file())
+
+    def time(self, worker: Worker, plan: Plan) -> Timing:
+        """Warm up and time a block of generations."""
+        opened = self.open(worker, plan, "")
+        first = worker.call("warm_up", rounds=plan.warmup_rounds)
+        min_rounds, max_time_s = self.block_size(plan)
+        block = worker.call("block", min_rounds=min_rounds, max_time_s=max_time_s)
+        worker.close()
+        generations = tuple(
+            Generation(each["append_ns"], each["first_ns"], tuple(each["gaps_ns"])) for each in block["rounds"]
+        )
+        metrics = generation_metrics(generations, opened["prompt_tokens"], opened["batch_size"])
+        return Timing(
+            metrics=metrics | {"load": opened["load_ns"], "cold_start": first["cold_start_ns"]},
+            rounds=len(generations),
+            other_load=block["other_load"],
+            peak_rss_bytes=block["peak_rss_bytes"],
+            versions=opened["versions"],
+            threads=opened["threads"],
+            generations=generations,
+            warnings=_warnings(opened),
+        )
+
+    def profile(self, worker: Worker, plan: Plan, prefix: str) -> Profiled:
+        """Warm up, profile a prefill and a few decode steps, and read the facts of each phase.
+
+        Raises:
+            ProviderError: Not one node ran on the EP that was asked for.
+        """
+        opened = self.open(worker, plan, prefix)
+        worker.call("warm_up", rounds=plan.warmup_rounds)
+        steps = worker.call("profile", decode_steps=min(plan.profile_runs, opened["new_tokens"] - 1))["steps"]
+        worker.close()
+        forced = forced_cpu_nodes_in_log(worker.log()) if plan.isolation == "process" else None
+        try:
+            phases = {name: facts_of(profile, forced) for name, profile in _phase_profiles(steps)}
+        except ProfileError as error:
+            return Profiled(None, opened["versions"], why_not=str(error))
+        if not phases:
+            return Profiled(None, opened["versions"], why_not="no step could be profiled")
+        facts = worse_of(phases)
+        check_provider(facts, self.provider, self.model_text)
+        return Profiled(facts, opened["versions"], phases)
+
+    def block_size(self, plan: Plan) -> tuple[int, float]:
+        """Return the least number of timed rounds, and the seconds for more of them."""
+        return (self.rounds, 0.0) if self.rounds else (plan.min_rounds, plan.max_time_s)
+
+    def open(self, worker: Worker, plan: Plan, prefix: str) -> dict[str, Any]:
+        """Do the steps up to the prompt and return what they answered."""
+        hello = worker.call("hello")
+        threads = plan.threads or hello["cores"]
+        try:
+            opened = worker.call("open", job=self.open_arguments(threads, prefix))
+        except ProviderError as error:
+            raise with_reason(error, worker.log()) from error
+        return {**hello, **opened, **worker.call("prepare", **self.prompt), "threads": threads}
+
+    def open_arguments(self, threads: int, profile_prefix: str) -> dict[str, Any]:
+        """Return the argument of the step `open`."""
+        return {
+            "model": str(self.model),
+            "provider": self.provider.short if self.is_provider_given else "",
+            "provider_options": dict(self.provider_options),
+            "overlay": dict(self.overlay),
+            "threads": threads,
+            "profile_prefix": profile_prefix,
+            "log_severity": LOG_INFO if profile_prefix else LOG_WARNING,
+        }
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Read genai_config.json of a model directory.
+
+    Raises:
+        ModelError: It is not there or cannot be read.
+    """
+    try:
+        return generator_config.read_config(str(directory))
+    except StepError as error:
+        raise ModelError(str(error)) from error
+
+
+def configured_provider(directory: Path) -> Provider:
+    """Return the provider that a model's own configuration names; the CPU where it names none.
+
+    Raises:
+        ModelError: The configuration cannot be read.
+    """
+    decoder = read_config(directory).get("model", {}).get(_DECODER, {})
+    options = decoder.get("session_options", {}).get("provider_options", [])
+    name = next((name for entry in options for name in entry), "cpu").lower()
+    return provider_of(_SHORT_NAMES.get(name, name))
+
+
+def _phase_profiles(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Profile]]:
+    """Yield the profile of each phase, `prefill` and `decode` for the decoder, `prefill.vision` for other sessions."""
+
+    def name(step: Mapping[str, Any]) -> str:
+        return step["phase"] if step["session"] == _DECODER else f"{step['phase']}.{step['session']}"
+
+    for phase, group in groupby(sorted(steps, key=name), key=name):
+        files: dict[str, list[tuple[int, int]] | None] = {}
+        for step in group:
+            if step["window"] is None:
+                files[step["path"]] = None
+            else:
+                windows = files.setdefault(step["path"], [])
+                assert windows is not None
+                windows.append(tuple(step["window"]))
+        yield phase, joined([read_profile(path, windows) for path, windows in files.items()])
+
+
+def _warnings(opened: Mapping[str, Any]) -> tuple[str, ...]:
+    decode_tokens = opened["new_tokens"] - 1
+    if decode_tokens >= FEW_DECODE_TOKENS:
+        return ()
+    return (f"decode rests on {decode_tokens} tokens a generation, fewer than {FEW_DECODE_TOKENS}: give more new_tokens",)

@@ -1,0 +1,133 @@
+"""What every fixture needs of its test: the execution provider, the plan, and the measurement that is kept and judged."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .core.errors import BaselineError, OnnxPerfError, ProviderError, SettingError
+from .core.judge import is_suspicious
+from .core.providers import Provider, provider_of
+from .core.record import Record, TestKey
+from .runtime.measure import Measurement, Plan, Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from .session import ActiveSession
+    from .settings import Settings
+
+
+class Workbench:
+    """One test of a measuring session."""
+
+    def __init__(self, active: ActiveSession, item: pytest.Item, new_directory: Callable[[], Path]) -> None:
+        self._active, self._item, self._new_directory = active, item, new_directory
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the test."""
+        return self._active.settings_of(self._item)
+
+    def demanded(self, ep: str | None) -> Provider | None:
+        """Return the provider that the test demands by argument or marker; None where it leaves that to the options.
+
+        A test that demands one which does not run here is skipped with the reason, unless the options name it too.
+
+        Raises:
+            OnnxPerfError: It is unknown, or it was named and does not run.
+        """
+        __tracebackhide__ = True  # the place of a skip is the test's line
+        name = ep if ep is not None else self.settings.ep if self.settings.ep_source == "marker" else None
+        if name is None or name.lower() == "auto":
+            return None
+        provider = provider_of(name)
+        reason = self._active.prober.why_not(provider) if provider.short != "cpu" else ""
+        if reason:
+            of_session = self._active.settings
+            if of_session.names_ep and provider_of(of_session.ep) == provider:
+                raise ProviderError(self._active.not_running(provider, reason, of_session.ep_source))
+            pytest.skip(f"demands {provider.name}, which does not run here: {reason}")
+        return provider
+
+    def provider(self, ep: str | None) -> Provider:
+        """Return the provider that the test demands, else that of the options.
+
+        Raises:
+            OnnxPerfError: It is unknown, or it was named and does not run.
+        """
+        __tracebackhide__ = True
+        return self.demanded(ep) or self._active.provider(self.settings)
+
+    def measure(self, subject: Subject, label: str) -> Record:
+        """Measure, keep the record for the verdict at the end of the test, and return it."""
+        label = self._checked_label(label)
+        module, _, test = self._item.nodeid.partition("::")
+        directory = self._new_directory()
+        measurement = Measurement(subject, self._plan(), directory, self._active.progress.tick)
+        try:
+            record = measurement.record(
+                TestKey(module, test, label), lambda record: is_suspicious(self._active.judge(self._item, record))
+            )
+            verdict = self._active.judge(self._item, record)
+        except BaselineError as error:
+            msg = f"the baseline of this test cannot be used.\n{error}"
+            raise failed(msg) from None
+        except OnnxPerfError as error:
+            msg = f"{subject.model_text} could not be measured: {error}"
+            raise failed(msg) from None
+        except BaseException:  # Ctrl-C: nothing is left behind
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        finally:
+            self._active.progress.clear()
+        self._active.keep(self._item, record, verdict, directory)
+        return record
+
+    def _checked_label(self, label: str) -> str:
+        taken = {outcome.record.key.label for outcome in self._active.outcomes(self._item)}
+        if label in taken:
+            msg = (
+                f"this test has measured {'label ' + repr(label) if label else 'without a label'} already: give each "
+                f"measurement its own, measure(..., label=...)"
+            )
+            raise failed(msg)
+        return label
+
+    def _plan(self) -> Plan:
+        s = self.settings
+        return Plan(
+            warmup_rounds=s.warmup_rounds,
+            min_rounds=s.min_rounds,
+            max_time_s=s.max_time,
+            profile_runs=s.profile_runs,
+            timeout_s=s.timeout,
+            isolation=s.isolation,
+            threads=s.threads,
+            processes=s.baseline_processes if s.update else 1,
+            timing=s.timing == "on",
+            device=s.device,
+        )
+
+
+def failed(message: str) -> BaseException:
+    """Return the exception that fails a test with a message and no traceback of ours."""
+    return pytest.fail.Exception(message, pytrace=False)
+
+
+def checked_mapping(name: str, value: Mapping[str, Any] | None, function: str) -> dict[str, Any]:
+    """Return an argument that must be a dict, empty for None.
+
+    Raises:
+        SettingError: It is something else.
+    """
+    if value is None:
+        return {}
+    try:
+        return dict(value.items())
+    except (AttributeError, TypeError):
+        msg = f"{function}({name}=...): expected a dict, got {type(value).__name__}: {value!r:.80}"
+        raise SettingError(msg) from None
