@@ -93,34 +93,13 @@ def vision_language(directory: Path, *, size: Size = SMALL, setting: Setting = P
     Prompts hold `<start_of_image>` once for each image; it becomes 256 soft tokens and some more. The vision session
     turns pixels [images, 3, 32, 32] into 256 patches of 2 x 2 and projects them.
     """
-    vision = _Graph(seed)
-    pixels = vision.input("pixel_values", FLOAT, ["images", 3, _IMAGE_SIDE, _IMAGE_SIDE])
-    kernel = vision.weight("patches", size.hidden, 3, _PATCH, _PATCH)
-    value = vision.node("Conv", pixels, kernel, out="patched", kernel_shape=[_PATCH] * 2, strides=[_PATCH] * 2)
-    value = vision.node("Reshape", value, vision.constant("rows", [0, 0, -1]), out="flat")
-    value = vision.node("Transpose", value, out="turned", perm=[0, 2, 1])
-    vision.node("MatMul", value, vision.weight("projection", size.hidden, size.hidden), out="image_features")
-    vision.output("image_features", FLOAT, ["images", "image_tokens", size.hidden])
-    _write(directory / "vision.onnx", vision.model(opset=21, ir_version=10))
-
-    embedding = _Graph(seed)
-    ids = embedding.input("input_ids", INT64, ["batch", "seq"])
-    # Of no fixed rank: without an image GenAI 0.18 gives [0, hidden], older versions [0, 0, hidden].
-    embedding.inputs.append(helper.make_tensor_value_info("image_features", FLOAT, None))
-    features = embedding.node(
-        "Reshape", "image_features", embedding.constant("rows", [-1, size.hidden]), out="features"
-    )
-    value = embedding.node("Gather", embedding.weight("embedding", VOCABULARY, size.hidden), ids, out="embedded")
-    is_image = embedding.node("Equal", ids, embedding.constant("image", IMAGE), out="is_image")
-    places = embedding.node("Transpose", embedding.node("NonZero", is_image, out="found"), out="places", perm=[1, 0])
-    embedding.node("ScatterND", value, places, features, out="inputs_embeds")
-    embedding.output("inputs_embeds", FLOAT, ["batch", "seq", size.hidden])
-    _write(directory / "embedding.onnx", embedding.model(opset=21, ir_version=10))
-
+    opset = {"opset": 21, "ir_version": 10}
+    _write(directory / "vision.onnx", _vision(size, seed).model(**opset))
+    _write(directory / "embedding.onnx", _embedding(size, seed).model(**opset))
     graph = _Graph(seed)
     embedded = graph.input("inputs_embeds", FLOAT, ["batch", "seq", size.hidden])
     _Decoder(graph, "gqa", size, embedded).build(embedded)
-    _write(directory / "decoder.onnx", graph.model(opset=21, ir_version=10))
+    _write(directory / "decoder.onnx", graph.model(**opset))
 
     config = _config("gemma3", "decoder.onnx", {"inputs_embeds": "inputs_embeds"}, "gqa", size, setting)
     config["model"]["vision"] = {
@@ -138,6 +117,34 @@ def vision_language(directory: Path, *, size: Size = SMALL, setting: Setting = P
     _write_json(directory / "processor_config.json", _processor_config())
     _write_json(directory / "genai_config.json", config)
     return directory
+
+
+def _vision(size: Size, seed: int) -> _Graph:
+    """pixel_values -> image_features [images, 256, hidden]: patches, projected."""
+    graph = _Graph(seed)
+    pixels = graph.input("pixel_values", FLOAT, ["images", 3, _IMAGE_SIDE, _IMAGE_SIDE])
+    kernel = graph.weight("patches", size.hidden, 3, _PATCH, _PATCH)
+    value = graph.node("Conv", pixels, kernel, out="patched", kernel_shape=[_PATCH] * 2, strides=[_PATCH] * 2)
+    value = graph.node("Reshape", value, graph.constant("rows", [0, 0, -1]), out="flat")
+    value = graph.node("Transpose", value, out="turned", perm=[0, 2, 1])
+    graph.node("MatMul", value, graph.weight("projection", size.hidden, size.hidden), out="image_features")
+    graph.output("image_features", FLOAT, ["images", "image_tokens", size.hidden])
+    return graph
+
+
+def _embedding(size: Size, seed: int) -> _Graph:
+    """input_ids, image_features -> inputs_embeds: the features in the places of the image tokens."""
+    graph = _Graph(seed)
+    ids = graph.input("input_ids", INT64, ["batch", "seq"])
+    # Of no fixed rank: without an image GenAI 0.18 gives [0, hidden], older versions [0, 0, hidden].
+    graph.inputs.append(helper.make_tensor_value_info("image_features", FLOAT, None))
+    features = graph.node("Reshape", "image_features", graph.constant("rows", [-1, size.hidden]), out="features")
+    value = graph.node("Gather", graph.weight("embedding", VOCABULARY, size.hidden), ids, out="embedded")
+    is_image = graph.node("Equal", ids, graph.constant("image", IMAGE), out="is_image")
+    places = graph.node("Transpose", graph.node("NonZero", is_image, out="found"), out="places", perm=[1, 0])
+    graph.node("ScatterND", value, places, features, out="inputs_embeds")
+    graph.output("inputs_embeds", FLOAT, ["batch", "seq", size.hidden])
+    return graph
 
 
 def image(path: Path, *, side: int = 48, seed: int = 0) -> Path:

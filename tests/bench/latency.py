@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.runtime.child import inputs
 from pytest_onnxperf.runtime.child.steps import Steps
-from pytest_onnxperf.runtime.measure import Job, open_job
+from pytest_onnxperf.runtime.session_job import SessionJob
 from tests import models
 
 LIMIT: Final = 0.02
@@ -45,7 +45,7 @@ def bare_loop(session: Any, feeds: dict[str, Any], rounds: int) -> list[int]:
 def compare(model: Path, shapes: dict[str, int]) -> tuple[list[float], list[float], int]:
     """Return the median latency of each block of both, in ns, and the rounds in a block."""
     steps = Steps()
-    steps.open(open_job(Job(model, model.name, provider_of("cpu")), 1, ""))
+    steps.open(SessionJob(model, model.name, provider_of("cpu")).open_arguments(1, ""))
     session = steps._session
     feeds: dict[str, Any] = dict(inputs.make_feeds(session, shapes, {}))
     steps.set_feeds(feeds, bind=False)  # the same arrays: where they lie in memory is worth more than 1 %

@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import TestKey
 from pytest_onnxperf.declare import OPTION
-from pytest_onnxperf.runtime.measure import Job, Measurement, Plan
+from pytest_onnxperf.runtime.measure import Measurement, Plan
+from pytest_onnxperf.runtime.session_job import SessionJob
 from tests import models
 
 LIMIT_S: Final = 2.0
@@ -42,7 +43,7 @@ def main() -> int:
     overheads_s = []
     with tempfile.TemporaryDirectory() as name:
         tempfile.tempdir = name  # a lock of its own: who else measures here is not waited for
-        job = Job(models.mlp(Path(name) / "mlp.onnx"), "mlp.onnx", provider_of("cpu"), shapes={"batch": 1})
+        job = SessionJob(models.mlp(Path(name) / "mlp.onnx"), "mlp.onnx", provider_of("cpu"), shapes={"batch": 1})
         for time_number in range(TIMES):
             measurement = Measurement(job, plan, Path(name) / str(time_number), lambda _: None)
             begin, begin_s = os.times(), time.perf_counter()
@@ -53,7 +54,8 @@ def main() -> int:
             rounds_s = record.rounds / record.metrics["throughput"][0]
             overheads_s.append(wall_s - rounds_s)
             print(
-                f"measure() {wall_s:.2f} s, {record.rounds} rounds {rounds_s:.2f} s, difference {overheads_s[-1]:.2f} s; "
+                f"measure() {wall_s:.2f} s, {record.rounds} rounds {rounds_s:.2f} s, "
+                f"difference {overheads_s[-1]:.2f} s; "
                 f"CPU time of its processes {children_s:.2f} s, of pytest's own {own_s:.2f} s"
             )
         tempfile.tempdir = None

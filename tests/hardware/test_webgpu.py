@@ -12,7 +12,8 @@ import pytest
 from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import Record, TestKey
-from pytest_onnxperf.runtime.measure import Job, Measurement, Plan
+from pytest_onnxperf.runtime.measure import Measurement, Plan
+from pytest_onnxperf.runtime.session_job import SessionJob
 from pytest_onnxperf.runtime.probe import Prober
 from tests import models
 
@@ -38,7 +39,7 @@ def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def measure(tmp_path: Path) -> Callable[..., Record]:
     def measure(model: Path, **changes: Any) -> Record:
-        job = Job(model, model.name, provider_of("webgpu"), **changes)
+        job = SessionJob(model, model.name, provider_of("webgpu"), **changes)
         measurement = Measurement(job, Plan(**PLAN), tmp_path / "files", lambda _: None)
         return measurement.record(TestKey("test_a.py", "test_a"), lambda _: False)
 

@@ -18,7 +18,8 @@ from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import Record, TestKey
 from pytest_onnxperf.runtime.arrays import as_arrays
-from pytest_onnxperf.runtime.measure import CONFIRMATIONS, Job, Measurement, Plan
+from pytest_onnxperf.runtime.measure import CONFIRMATIONS, Measurement, Plan
+from pytest_onnxperf.runtime.session_job import SessionJob
 from pytest_onnxperf.runtime.model_files import model_files
 from tests import models
 
@@ -54,7 +55,7 @@ def measure(tmp_path: Path) -> Callable[..., Record]:
         is_suspicious: Callable[[Record], bool] = lambda _: False,
         **changes: Any,
     ) -> Record:
-        job = Job(model, model.name, provider_of(ep), **changes)
+        job = SessionJob(model, model.name, provider_of(ep), **changes)
         measurement = Measurement(job, Plan(**{**PLAN, **(plan or {})}), tmp_path / "files", lambda _: None)
         return measurement.record(TestKey("test_a.py", "test_a"), is_suspicious)
 
@@ -436,7 +437,7 @@ def test_an_ep_that_takes_no_node_of_the_model_is_an_error(measure: Callable[...
 def test_who_measures_hears_which_process_works_and_that_a_device_is_waited_for(mlp: Path, tmp_path: Path) -> None:
     said: list[str] = []
     model = models.loop_model(tmp_path / "endless.onnx", trips=10**12)
-    job = Job(model, model.name, provider_of("cpu"), shapes={"batch": 1})
+    job = SessionJob(model, model.name, provider_of("cpu"), shapes={"batch": 1})
     measurement = Measurement(job, Plan(**{**PLAN, "timeout_s": 4.0}), tmp_path / "files", said.append)
 
     with pytest.raises(MeasurementError, match="ended after 4 s"):
