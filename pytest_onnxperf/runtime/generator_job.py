@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pytest_onnxperf.core.errors import ModelError, ProfileError, ProviderError
-from pytest_onnxperf.core.facts import Facts, facts_of
+from pytest_onnxperf.core.facts import facts_of
 from pytest_onnxperf.core.ort_log import forced_cpu_nodes_in_log
 from pytest_onnxperf.core.phases import joined, worse_of
 from pytest_onnxperf.core.profile_json import read_profile
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_onnxperf.core.profile import Profile
 
-    from .process import Kind
+    from .inline import Kind
 
 _SHORT_NAMES: Final = {"nvtensorrtrtx": "trt-rtx"}
 """GenAI's name of a provider, in lower case -> ours, where they differ."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_onnxperf.core.providers import Provider
 
-    from .process import Kind
+    from .inline import Kind
 
 
 @dataclass(frozen=True, slots=True)

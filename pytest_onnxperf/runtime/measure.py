@@ -17,8 +17,9 @@ from pytest_onnxperf.core.tokens import Generation
 from pytest_onnxperf.core.units import quantity
 
 from .devices import describe_device
+from .inline import InlineWorker, Kind
 from .lock import claimed, device_name
-from .process import InlineWorker, Kind, ProcessWorker
+from .process import ProcessWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

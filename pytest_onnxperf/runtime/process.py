@@ -1,4 +1,4 @@
-"""Starts a measuring process, sends it steps and reads its answers; and the same steps in this process, for debuggers.
+"""Starts a measuring process, sends it steps and reads its answers.
 
 A process that crashes, hangs or answers with an error ends as one exception that says what it printed and where the
 whole log is. However it ends, the process is gone when `close()` or the `with` block is left.
@@ -16,12 +16,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderError, SettingError
+from pytest_onnxperf.core.errors import MeasurementError, SettingError
 
-from .child.main import answer, steps_of
 from .child.protocol import pack_feeds, read_frame, write_frame
+from .inline import Kind, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,51 +57,6 @@ _LOG_BYTES: Final = 16 << 20
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _POLL_S: Final = 0.5
 _READER_S: Final = 2.0
-
-
-Kind = Literal["session", "generator"]
-"""What a process measures: `runtime.child.steps` or `runtime.child.generator` are its steps."""
-
-
-class Worker(Protocol):
-    """Does the steps of a measurement, wherever it is."""
-
-    def call(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """Do one step and return its result."""
-
-    def close(self) -> dict[str, Any]:
-        """End the session, and the process if there is one; return the result of the step `close`."""
-
-    def log(self) -> str:
-        """Return what the runtime printed so far, standard output and error together; of a very long log the front."""
-
-
-class InlineWorker:
-    """Does the steps in this process, with this process's noise, log and memory."""
-
-    def __init__(self, kind: Kind = "session") -> None:
-        self._steps = steps_of(kind)
-
-    def call(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """Do one step and return its result."""
-        feeds = arguments.get("feeds")
-        specs, blobs = pack_feeds(feeds) if feeds is not None else ([], [])
-        message = answer(self._steps, command, {**arguments, "feeds": specs} if feeds else arguments, blobs)
-        return _result(message, lambda: "")
-
-    def close(self) -> dict[str, Any]:
-        """Drop the session."""
-        return self.call("close")
-
-    def log(self) -> str:
-        """Return nothing: what the runtime prints goes where this process prints."""
-        return ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._steps.close()
 
 
 class ProcessWorker:
@@ -182,7 +137,7 @@ class ProcessWorker:
         except TypeError as error:
             msg = f"an option cannot be handed to the measuring process, which takes numbers and texts: {error}"
             raise SettingError(msg) from error
-        return _result(self._await(command), self._ending)  # if it is dead, this says how it died
+        return result_of(self._await(command), self._ending)  # if it is dead, this says how it died
 
     @contextlib.contextmanager
     def _ended_in_time(self, blobs: Sequence[bytes]) -> Iterator[None]:
@@ -295,23 +250,3 @@ def _read_part(path: Path, size: int) -> str:
             return file.read(abs(size)).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
-
-
-def _result(message: dict[str, Any], ending: Callable[[], str]) -> dict[str, Any]:
-    error = message.get("error")
-    if error is None:
-        return dict(message["result"])
-    text = error["message"]
-    if error["kind"] == "ep":
-        raise ProviderError(text)
-    if error["kind"] == "model":
-        msg = f"ONNX Runtime cannot load the model: {text}"
-        raise ModelError(msg)
-    if error["kind"] == "python":
-        msg = f"a step failed with a Python error: {text}\n{error['traceback']}{ending()}"
-        raise MeasurementError(msg)
-    if error["kind"] in ("run", "memory"):
-        what = "ran out of memory" if error["kind"] == "memory" else "failed in a run"
-        msg = f"ONNX Runtime {what}: {text}{ending()}"
-        raise MeasurementError(msg)
-    raise MeasurementError(text)

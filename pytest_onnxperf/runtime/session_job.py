@@ -19,7 +19,7 @@ from .measure import Plan, Profiled, Timing, Worker
 from .model_files import check_free_dimensions, model_files
 
 if TYPE_CHECKING:
-    from .process import Kind
+    from .inline import Kind
 
 LOG_INFO: Final = 1
 LOG_WARNING: Final = 2

@@ -13,8 +13,8 @@ from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import Record, TestKey
 from pytest_onnxperf.runtime.measure import Measurement, Plan
-from pytest_onnxperf.runtime.session_job import SessionJob
 from pytest_onnxperf.runtime.probe import Prober
+from pytest_onnxperf.runtime.session_job import SessionJob
 from tests import models
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ import pytest
 import pytest_onnxperf.runtime.child
 from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderError, SettingError
 from pytest_onnxperf.runtime.arrays import as_arrays
-from pytest_onnxperf.runtime.process import InlineWorker, ProcessWorker
+from pytest_onnxperf.runtime.inline import InlineWorker
+from pytest_onnxperf.runtime.process import ProcessWorker
 from tests import models
 
 from . import children
