@@ -117,7 +117,13 @@ class GenaiGenerator:
         return self._bench.measure(job, label or self._label)
 
     def measure_load(
-        self, *, concurrency: Sequence[int], prompt_tokens: int, new_tokens: int, rounds: int | None = None, label: str = ""
+        self,
+        *,
+        concurrency: Sequence[int],
+        prompt_tokens: int,
+        new_tokens: int,
+        rounds: int | None = None,
+        label: str = "",
     ) -> list[Record]:
         """Measure requests at once through the engine: one record for each concurrency, each judged on its own.
 

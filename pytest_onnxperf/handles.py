@@ -120,7 +120,9 @@ class OnnxSession:
     def inference_session(self) -> Any:
         """The live `onnxruntime.InferenceSession` in the test's process, made when first asked for."""
         if self._session is None:
-            threads = 0 if "intra_op_num_threads" in self._job.session_options else self._bench.settings.threads or cores()
+            threads = (
+                0 if "intra_op_num_threads" in self._job.session_options else self._bench.settings.threads or cores()
+            )
             try:
                 self._session, _ = create_session(self._job.open_arguments(threads, ""))
             except StepError as error:

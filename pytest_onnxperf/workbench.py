@@ -1,4 +1,4 @@
-"""What every fixture needs of its test: the execution provider, the plan, and the measurement that is kept and judged."""
+"""What every fixture needs of its test: its execution provider, its plan, and the measurement that is kept."""
 
 from __future__ import annotations
 

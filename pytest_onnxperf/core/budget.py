@@ -161,7 +161,9 @@ def _check_phase(phase: str, limits: Mapping[str, Value], record: Record) -> lis
     of_phase = {name: facts for name, facts in record.phases.items() if name.split(".")[0] == phase}
     why = "a session has no phases" if not record.phases else f"no {phase} step was profiled"
     facts = worse_of(of_phase) if of_phase else None
-    results = check(Budget(limits), replace(record, facts=facts, not_measured={"facts": record.unavailable_facts or why}))
+    results = check(
+        Budget(limits), replace(record, facts=facts, not_measured={"facts": record.unavailable_facts or why})
+    )
     return [replace(result, key=f"{phase}.{result.key}") for result in results]
 
 

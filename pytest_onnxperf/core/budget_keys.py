@@ -29,7 +29,7 @@ KEYS: Final = (
     BudgetKey("max_p90_ms", "quantity", "Latency that 90 % of the rounds stay under", "latency_p90", "ms"),
     BudgetKey("max_p99_ms", "quantity", "Latency that 99 % of the rounds stay under", "latency_p99", "ms"),
     BudgetKey("min_throughput", "quantity", "Runs per second, one after another", "throughput", "/s"),
-    BudgetKey("max_ttft_ms", "quantity", "Time to first token: `append_tokens` begun to the first token returned", "ttft",
+    BudgetKey("max_ttft_ms", "quantity", "Time to first token: `append_tokens` begun to the first token there", "ttft",
               "ms"),
     BudgetKey("min_prefill_tok_s", "quantity", "Prompt tokens per second of `append_tokens`", "prefill_throughput",
               "tok/s"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .facts import Facts
 from .profile import NodeKey, NodeTotal, Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .facts import Facts
 
 PREFILL: Final = "prefill"
 DECODE: Final = "decode"
@@ -43,7 +46,7 @@ def _summed(parts: Sequence[Mapping[NodeKey, NodeTotal]]) -> dict[NodeKey, NodeT
     for part in parts:
         for key, total in part.items():
             if (known := result.get(key)) is not None:
-                total = NodeTotal(  # noqa: PLW2901
+                total = NodeTotal(
                     known.executions + total.executions,
                     known.duration_ns + total.duration_ns,
                     known.self_ns + total.self_ns,

@@ -1,7 +1,7 @@
 """Times of the tokens of generations, and the metrics that follow from them.
 
-TTFT is `append_tokens` begun to the first `generate_next_token` and `is_done` returned: `append_tokens` runs the prefill,
-so the first `generate_next_token` alone is no TTFT (it is off by a factor of hundreds to tens of thousands).
+TTFT is `append_tokens` begun to the first `generate_next_token` and `is_done` returned: `append_tokens` runs the
+prefill, so the first `generate_next_token` alone is no TTFT (it is off by a factor of hundreds to tens of thousands).
 Source: onnxruntime-genai benchmark_e2e.py, whose definitions these are; n tokens have n - 1 gaps.
 """
 

@@ -159,7 +159,9 @@ def _not_compared(outcomes: Sequence[Outcome]) -> Iterator[str]:
         if State.NO_BASELINE in states:
             is_whole = states <= {State.NO_BASELINE, State.CANNOT_TELL, State.UNSTABLE}
             where = missing if is_whole else partly
-            where.setdefault(outcome.record.environment.key, set()).add(f"{outcome.record.key.module}::{outcome.record.key.test}")
+            where.setdefault(outcome.record.environment.key, set()).add(
+                f"{outcome.record.key.module}::{outcome.record.key.test}"
+            )
     for key, tests in sorted(missing.items()):
         yield f"{_tests(len(tests))} no baseline for {key}: run --onnxperf-update"
     for key, tests in sorted(partly.items()):

@@ -37,10 +37,10 @@ _ADVICE: Final = {
     "fused_ops": "A fusion was lost: check the exporter, the opset, and graph_optimization_level.",
     "latency_p50": "Compare the op tables of both versions with `onnxperf diff OLD NEW`; check that nothing else used "
     "the device.",
-    "ttft": "TTFT is the prefill of the whole prompt: check its attention operator, the chunk size, and that the prompt "
-    "did not grow.",
-    "decode_throughput": "Decode at batch 1 reads all weights for each token: check their type, and that max_length was "
-    "not left at the context size (share buffer).",
+    "ttft": "TTFT is the prefill of the whole prompt: check its attention operator, the chunk size, and that the "
+    "prompt did not grow.",
+    "decode_throughput": "Decode at batch 1 reads all weights for each token: check their type, and that max_length "
+    "was not left at the context size (share buffer).",
     "facts": "Facts come from the profile: see above why it cannot tell, and measure one session without it.",
 }
 _ALIASES: Final = {

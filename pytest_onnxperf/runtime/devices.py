@@ -9,15 +9,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_onnxperf.core.environment import cpu_device, slug
 
 from .child.machine import cores
 from .lock import device_name
-
-if TYPE_CHECKING:
-    pass
 
 _NVIDIA: Final = ("cuda", "tensorrt", "trt-rtx")
 

@@ -18,6 +18,7 @@ from pytest_onnxperf.core.tokens import FEW_DECODE_TOKENS, Generation, generatio
 
 from .child import generator_config
 from .child.session import StepError
+from .inline import Kind
 from .measure import Plan, Profiled, Timing, Worker
 from .session_job import LOG_INFO, LOG_WARNING, check_provider, with_reason
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from pytest_onnxperf.core.profile import Profile
 
-    from .inline import Kind
 
 _SHORT_NAMES: Final = {"nvtensorrtrtx": "trt-rtx"}
 """GenAI's name of a provider, in lower case -> ours, where they differ."""
@@ -39,8 +39,8 @@ class GeneratorJob:
 
     kind: ClassVar[Kind] = "generator"
     timed_metrics: ClassVar[tuple[str, ...]] = (
-        "ttft", "prefill", "prefill_throughput", "decode_throughput", "total_throughput", "itl_p50", "itl_p90", "itl_p99",
-        "itl_max", "cold_start", "load",
+        "ttft", "prefill", "prefill_throughput", "decode_throughput", "total_throughput", "itl_p50", "itl_p90",
+        "itl_p99", "itl_max", "cold_start", "load",
     )  # fmt: skip
 
     model: Path
@@ -181,4 +181,6 @@ def _warnings(opened: Mapping[str, Any]) -> tuple[str, ...]:
     decode_tokens = opened["new_tokens"] - 1
     if decode_tokens >= FEW_DECODE_TOKENS:
         return ()
-    return (f"decode rests on {decode_tokens} tokens a generation, fewer than {FEW_DECODE_TOKENS}: give more new_tokens",)
+    return (
+        f"decode rests on {decode_tokens} tokens a generation, fewer than {FEW_DECODE_TOKENS}: give more new_tokens",
+    )

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 from pytest_onnxperf.core.tokens import Request, load_metrics
 
 from .generator_job import GeneratorJob
+from .inline import Kind
 from .measure import Plan, Profiled, Timing, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_onnxperf.core.providers import Provider
-
-    from .inline import Kind
 
 
 @dataclass(frozen=True, slots=True)

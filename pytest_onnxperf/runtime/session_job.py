@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from pytest_onnxperf.core.errors import OnnxPerfError, ProfileError, ProviderError
 from pytest_onnxperf.core.facts import Facts, facts_of
@@ -15,11 +15,9 @@ from pytest_onnxperf.core.providers import CPU, Provider
 from pytest_onnxperf.core.sample import Sample
 
 from .child.protocol import Array
+from .inline import Kind
 from .measure import Plan, Profiled, Timing, Worker
 from .model_files import check_free_dimensions, model_files
-
-if TYPE_CHECKING:
-    from .inline import Kind
 
 LOG_INFO: Final = 1
 LOG_WARNING: Final = 2

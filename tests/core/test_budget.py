@@ -48,9 +48,7 @@ def test_a_wrong_key_or_value_is_named_with_what_was_expected(kwargs: dict[str, 
 
 
 def test_every_key_accepts_a_value_of_its_kind() -> None:
-    values = {
-        "count": 3, "ratio": 0.5, "quantity": 1.5, "ops": {"Gemm"}, "pattern": "cuda", "phase": {"max_memcpy": 1}
-    }
+    values = {"count": 3, "ratio": 0.5, "quantity": 1.5, "ops": {"Gemm"}, "pattern": "cuda", "phase": {"max_memcpy": 1}}
     budget = parse_budget({key.name: values[key.kind] for key in KEYS})
     assert set(budget.limits) == {key.name for key in KEYS} - {"on"}
     assert budget.on == "cuda"
@@ -100,7 +98,8 @@ def test_a_limit_on_a_metric_is_held_at_its_value_and_broken_beyond(
 def test_every_key_that_judges_something_is_covered_by_a_boundary_above() -> None:
     covered = {"max_memcpy", "max_memcpy_share", "max_cpu_nodes", "max_nodes", "require_ops", "max_latency_ms",
                "max_p90_ms", "max_p99_ms", "min_throughput", "max_cold_start_ms", "max_load_ms", "max_peak_rss_mib",
-               "max_model_size_mib", "max_ttft_ms", "min_prefill_tok_s", "min_decode_tok_s", "max_itl_ms", "max_itl_p99_ms"}  # fmt: skip
+               "max_model_size_mib",
+               "max_ttft_ms", "min_prefill_tok_s", "min_decode_tok_s", "max_itl_ms", "max_itl_p99_ms"}  # fmt: skip
     assert {key.name for key in KEYS if key.judges} == covered
 
 

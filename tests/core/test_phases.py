@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -14,9 +14,11 @@ from pytest_onnxperf.core.errors import BudgetError
 from pytest_onnxperf.core.facts import Difference, Facts, facts_of
 from pytest_onnxperf.core.phases import joined, worse_of
 from pytest_onnxperf.core.profile_json import read_profile
-from pytest_onnxperf.core.record import Record
 from pytest_onnxperf.core.states import Limit, State
 from tests.records import CPU, facts, record
+
+if TYPE_CHECKING:
+    from pytest_onnxperf.core.record import Record
 
 PROFILES: Final = Path(__file__).parent.parent / "data" / "profiles"
 

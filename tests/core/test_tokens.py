@@ -41,7 +41,9 @@ def test_the_prefill_belongs_to_ttft() -> None:
 times = st.integers(1, 10**9)
 generations = st.integers(1, 20).flatmap(
     lambda gaps: st.lists(
-        st.builds(Generation, times, times, st.lists(times, min_size=gaps, max_size=gaps).map(tuple)), min_size=1, max_size=5
+        st.builds(Generation, times, times, st.lists(times, min_size=gaps, max_size=gaps).map(tuple)),
+        min_size=1,
+        max_size=5,
     )
 )
 

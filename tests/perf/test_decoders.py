@@ -1,7 +1,7 @@
 """The plugin on real generators: `pytest --onnxperf tests/perf`, where onnxruntime-genai is installed.
 
-One decoder with its attention in three forms, which give the same tokens. On WebGPU (onnxruntime-webgpu 1.27) a decode step
-costs 1, 12 and 3 memcpy nodes: GroupQueryAttention wants its length on the host; ai.onnx Attention has no kernel there
+One decoder with its attention in three forms, which give the same tokens. On WebGPU (onnxruntime-webgpu 1.27) a decode
+step costs 1, 12 and 3 memcpy nodes: GroupQueryAttention wants its length on the host; ai.onnx Attention has no kernel there
 and runs on the CPU; an unfused attention computes its mask there.
 """
 
@@ -28,7 +28,9 @@ def on_webgpu(memcpy_per_step: int) -> pytest.MarkDecorator:
 @pytest.mark.parametrize(
     "attention",
     [
-        pytest.param("gqa", marks=[on_webgpu(1), pytest.mark.onnx_budget(decode={"require_ops": "GroupQueryAttention"})]),
+        pytest.param(
+            "gqa", marks=[on_webgpu(1), pytest.mark.onnx_budget(decode={"require_ops": "GroupQueryAttention"})]
+        ),
         pytest.param("attention", marks=on_webgpu(12)),
         pytest.param("unfused", marks=on_webgpu(3)),
     ],

@@ -94,7 +94,8 @@ def test_requests_at_once_are_judged_one_concurrency_after_another(generator_sui
 
         @pytest.mark.onnx_budget(max_ttft_ms=60000, max_itl_p99_ms=60000)
         def test_load(genai_generator):
-            records = genai_generator("decoder").measure_load(concurrency=[1, 5], prompt_tokens=20, new_tokens=6, rounds=2)
+            generator = genai_generator("decoder")
+            records = generator.measure_load(concurrency=[1, 5], prompt_tokens=20, new_tokens=6, rounds=2)
             assert [record.key.label for record in records] == ["load-1", "load-5"]
     """)
     result = generator_suite.run_apart(*QUICK)
@@ -118,27 +119,26 @@ def test_a_fact_budget_under_load_cannot_be_told_and_fails(generator_suite: Suit
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ('genai_generator("nowhere").measure(prompt_tokens=4, new_tokens=4)', "*nowhere*"),
-        ('genai_generator("decoder").measure(new_tokens=4)', "*prompt*"),
-        ('genai_generator("decoder").measure(prompt_tokens=0, new_tokens=4)', "*`prompt_tokens` must be a whole number*"),
-        ('genai_generator("decoder").measure(prompt_tokens=4, new_tokens=0)', "*`new_tokens` must be a whole number*"),
-        ('genai_generator("decoder").measure(prompt_tokens=4090, new_tokens=100)', "*context of the model is 4096*"),
-        ('genai_generator("decoder").measure(tokens=[[1, 2], [3]], new_tokens=4)', "*equal*"),
-        ('genai_generator("decoder").measure(tokens=[999999], new_tokens=4)', "*999999*"),
-        ('genai_generator("decoder").measure(prompt_tokens=4, new_tokens=4, temprature=1)', "*temprature*temperature*"),
-        ('genai_generator("decoder").measure(prompt_tokens=4, new_tokens=4, min_length=0)', "*`min_length` cannot be given*"),
-        ('genai_generator("decoder").measure(prompt_tokens=4, new_tokens=4, rounds=0)', "*rounds: expected a whole number*"),
-        ('genai_generator("decoder", overlay=3).measure(prompt_tokens=4, new_tokens=4)', "*expected a dict*"),
-        ('genai_generator("decoder", overlay={"search": {"chunk_sise": 1}}).measure(prompt_tokens=4, new_tokens=4)',
-         "*chunk_sise*chunk_size*"),
-        ('genai_generator("decoder").measure_load(concurrency=[0], prompt_tokens=4, new_tokens=4)', "*concurrency*"),
-        ('genai_generator("decoder").generate([999999])', "*999999*"),
+        ('("nowhere").measure(prompt_tokens=4, new_tokens=4)', "*nowhere*"),
+        ('("decoder").measure(new_tokens=4)', "*prompt*"),
+        ('("decoder").measure(prompt_tokens=0, new_tokens=4)', "*`prompt_tokens` must be a whole number*"),
+        ('("decoder").measure(prompt_tokens=4, new_tokens=0)', "*`new_tokens` must be a whole number*"),
+        ('("decoder").measure(prompt_tokens=4090, new_tokens=100)', "*context of the model is 4096*"),
+        ('("decoder").measure(tokens=[[1, 2], [3]], new_tokens=4)', "*equal*"),
+        ('("decoder").measure(tokens=[999999], new_tokens=4)', "*999999*"),
+        ('("decoder").measure(prompt_tokens=4, new_tokens=4, temprature=1)', "*temprature*temperature*"),
+        ('("decoder").measure(prompt_tokens=4, new_tokens=4, min_length=0)', "*`min_length` cannot be given*"),
+        ('("decoder").measure(prompt_tokens=4, new_tokens=4, rounds=0)', "*rounds: expected a whole number*"),
+        ('("decoder", overlay=3).measure(prompt_tokens=4, new_tokens=4)', "*expected a dict*"),
+        ('("decoder", overlay={"search": {"chunk_sise": 1}}).measure(prompt_tokens=4, new_tokens=4)', "*chunk_size*"),
+        ('("decoder").measure_load(concurrency=[0], prompt_tokens=4, new_tokens=4)', "*concurrency*"),
+        ('("decoder").generate([999999])', "*999999*"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_gets_one_clear_message(generator_suite: Suite, call: str, message: str) -> None:
     generator_suite.module(f"""
         def test_decoder(genai_generator):
-            {call}
+            genai_generator{call}
     """)
     result = generator_suite.run_apart(*QUICK)
     result.assert_outcomes(failed=1)

@@ -192,13 +192,20 @@ class GeneratorSteps:
         """Run the prepared prompt as requests at once through the engine; see `generator_engine.run_block`.
 
         Returns:
-            `rounds` (each `token_ns` of every request and `total_ns`), `batching`, and what `block` says of the machine.
+            `rounds` (each `token_ns` of every request and `total_ns`), `batching`, and what `block` says of the
+            machine.
         """
         opened, generation = self._opened, self._prepared
         meter = LoadMeter(time.monotonic())
         rounds = generator_engine.run_block(
-            opened.genai, opened.model, generation.prompt.ids[0], generation.new_tokens, concurrency, min_rounds, max_time_s
-        )  # fmt: skip
+            opened.genai,
+            opened.model,
+            generation.prompt.ids[0],
+            generation.new_tokens,
+            concurrency=concurrency,
+            min_rounds=min_rounds,
+            max_time_s=max_time_s,
+        )
         return {
             "rounds": rounds,
             "batching": generator_engine.batching(opened.config),

@@ -1,7 +1,7 @@
 """Requests at once through `onnxruntime_genai.Engine`: the time of every token of every request.
 
-Two forms of its API are known: from 0.16 on events (`create_request`, `begin_turn`, `run`), before that steps (`Request`,
-`add_request`, `step`). All requests are handed in before the clock starts on the first; continuous batching needs a
+Two forms of its API are known: from 0.16 on events (`create_request`, `begin_turn`, `run`), before that steps
+(`Request`, `add_request`, `step`). All requests are handed in before the clock starts on the first; continuous batching needs a
 model with PagedAttention, others are batched statically: a request beyond the batch waits for a whole batch.
 """
 
@@ -39,12 +39,14 @@ def run_requests(genai: Any, model: Any, prompts: Sequence[Any], new_tokens: int
         StepError: The version has no engine (`input`), or a request failed or ended early (`run`).
     """
     if not hasattr(genai, "Engine"):
-        raise fail("input", "this onnxruntime-genai has no Engine: requests at once need 0.11 or later")
+        msg = "input"
+        raise fail(msg, "this onnxruntime-genai has no Engine: requests at once need 0.11 or later")
     run = _run_events if hasattr(genai.Engine, "create_request") else _run_steps
     token_ns = run(genai, model, prompts, new_tokens)
     for number, times in enumerate(token_ns):
         if len(times) != new_tokens:
-            raise fail("run", f"request {number} of {len(prompts)} made {len(times)} tokens instead of {new_tokens}")
+            msg = "run"
+            raise fail(msg, f"request {number} of {len(prompts)} made {len(times)} tokens instead of {new_tokens}")
     return {"token_ns": token_ns, "total_ns": max(times[-1] for times in token_ns)}
 
 
@@ -69,7 +71,8 @@ def _run_events(genai: Any, model: Any, prompts: Sequence[Any], new_tokens: int)
         for event in engine.run(events):
             number = requests[id(event.request)][0]
             if int(event.flags) & int(genai.EngineEventFlags.FAILED):
-                raise fail("run", f"request {number} failed: {event.error_code}")
+                msg = "run"
+                raise fail(msg, f"request {number} failed: {event.error_code}")
             if int(event.flags) & int(genai.EngineEventFlags.TOKEN):
                 token_ns[number].append(time.perf_counter_ns() - begin_ns)
     for request, _ in turns:

@@ -24,8 +24,11 @@ _PR_SET_PDEATHSIG = 1  # Source: prctl(2)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve until the pipe closes. Arguments: the paths for standard output and standard error, the parent's pid, what
-    is measured."""
+    """Serve until the pipe closes.
+
+    Args:
+        arguments: The paths for standard output and standard error, the parent's pid, and what is measured.
+    """
     stdout_path, stderr_path, parent_pid, kind = arguments
     _die_with_parent(int(parent_pid))
     commands = os.fdopen(os.dup(0), "rb")
