@@ -1,8 +1,8 @@
 """The plugin on real generators: `pytest --onnxperf tests/perf`, where onnxruntime-genai is installed.
 
 One decoder with its attention in three forms, which give the same tokens. On WebGPU (onnxruntime-webgpu 1.27) a decode
-step costs 1, 12 and 3 memcpy nodes: GroupQueryAttention wants its length on the host; ai.onnx Attention has no kernel there
-and runs on the CPU; an unfused attention computes its mask there.
+step costs 1, 12 and 3 memcpy nodes: GroupQueryAttention wants its length on the host; ai.onnx Attention has no kernel
+there and runs on the CPU; an unfused attention computes its mask there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Requests at once through `onnxruntime_genai.Engine`: the time of every token of every request.
 
 Two forms of its API are known: from 0.16 on events (`create_request`, `begin_turn`, `run`), before that steps
-(`Request`, `add_request`, `step`). All requests are handed in before the clock starts on the first; continuous batching needs a
-model with PagedAttention, others are batched statically: a request beyond the batch waits for a whole batch.
+(`Request`, `add_request`, `step`). All requests are handed in at once. Continuous batching needs a model with
+PagedAttention, others are batched statically: a request beyond the batch waits for a whole batch.
 """
 
 from __future__ import annotations
