@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import shutil
 import subprocess
 from datetime import UTC, date, datetime
@@ -22,6 +24,7 @@ from .runtime.probe import Prober
 from .runtime.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from .core.budget import Budget
@@ -71,14 +74,15 @@ class ActiveSession:
         return describe_device(provider.short, {}, self.settings.device)
 
     def environment(self) -> Environment:
-        """Return the environment of tests that demand nothing else.
+        """Return the environment of tests that demand nothing else, with all runtimes that are installed.
 
         Raises:
             OnnxPerfError: No runtime, or the EP that was named does not run.
         """
         provider = self.provider(self.settings)
         device = self.device(provider)
-        return Environment(device.name, device.key, provider.name, {**self.prober.versions(), **device.versions})
+        versions = {**self.prober.versions(), **_genai_version(), **device.versions}
+        return Environment(device.name, device.key, provider.name, versions)
 
     # -- tests -----------------------------------------------------------------------------------------------------
 
@@ -112,6 +116,15 @@ class ActiveSession:
         budgets = item.stash[BUDGETS]
         return judge(record, budgets, found, policy)
 
+    def check_baseline(self, key: TestKey, provider: Provider, provider_options: Mapping[str, object]) -> None:
+        """Read the baseline of a measurement before it is made: what cannot be read should not cost the time of it.
+
+        Raises:
+            BaselineError: It cannot be read.
+        """
+        device = describe_device(provider.short, provider_options, self.settings.device)
+        self.store.find(key, Environment(device.name, device.key, provider.name, {}))
+
     def keep(self, item: pytest.Item, record: Record, verdict: Verdict, directory: Path) -> None:
         """Keep an outcome; its profile and logs stay where the test fails by it, for a closer look."""
         kept = ""
@@ -121,6 +134,14 @@ class ActiveSession:
             shutil.rmtree(directory, ignore_errors=True)
         updatable = self.settings.update and not verdict.broken and not verdict.fails
         self.outcomes(item).append(Outcome(record, verdict, updatable, kept))
+
+
+def _genai_version() -> dict[str, str]:
+    """Return the version of onnxruntime-genai, by its metadata: importing it loads a second ONNX Runtime."""
+    for name in ("onnxruntime-genai", "onnxruntime-genai-cuda", "onnxruntime-genai-directml"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return {name: importlib.metadata.version(name)}
+    return {}
 
 
 def today() -> date:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from .session import ActiveSession
     from .settings import Settings
+
+
+_WIDTH: Final = 79
 
 
 class Workbench:
@@ -66,12 +70,12 @@ class Workbench:
         """Measure, keep the record for the verdict at the end of the test, and return it."""
         label = self._checked_label(label)
         module, _, test = self._item.nodeid.partition("::")
+        key = TestKey(module, test, label)
         directory = self._new_directory()
         measurement = Measurement(subject, self._plan(), directory, self._active.progress.tick)
         try:
-            record = measurement.record(
-                TestKey(module, test, label), lambda record: is_suspicious(self._active.judge(self._item, record))
-            )
+            self._active.check_baseline(key, subject.provider, subject.provider_options)
+            record = measurement.record(key, lambda record: is_suspicious(self._active.judge(self._item, record)))
             verdict = self._active.judge(self._item, record)
         except BaselineError as error:
             msg = f"the baseline of this test cannot be used.\n{error}"
@@ -115,7 +119,15 @@ class Workbench:
 
 def failed(message: str) -> BaseException:
     """Return the exception that fails a test with a message and no traceback of ours."""
-    return pytest.fail.Exception(message, pytrace=False)
+    lines = [part for line in message.splitlines() for part in _wrapped(line)]
+    return pytest.fail.Exception("\n".join(lines), pytrace=False)
+
+
+def _wrapped(line: str) -> list[str]:
+    """Break a long line of prose at 80 columns; what is indented is output of something else and stays."""
+    if not line or line.startswith(" ") or len(line) <= _WIDTH:
+        return [line]
+    return textwrap.wrap(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
 
 
 def checked_mapping(name: str, value: Mapping[str, Any] | None, function: str) -> dict[str, Any]:

@@ -219,4 +219,5 @@ def _check_required_ops(key: BudgetKey, required: frozenset[str], record: Record
     close = {op: difflib.get_close_matches(op, ran, n=1) for op in missing}
     hints = "".join(f"; {op}: did you mean {names[0]}?" for op, names in close.items() if names)
     why = f"missing: {', '.join(missing)}{hints}"
-    return LimitResult(key.name, Limit.BROKEN, ", ".join(sorted(required & ran)) or "none of them", limit_text, 1, why)
+    there = f"only {', '.join(sorted(required & ran))} ran" if required & ran else "none of them ran"
+    return LimitResult(key.name, Limit.BROKEN, there, limit_text, 1, why)

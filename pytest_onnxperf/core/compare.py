@@ -128,13 +128,15 @@ def _compare_run_facts(found: Facts | None, stored: dict[str, int | dict[str, in
     if not stored:
         return [*results, Comparison("facts", State.NO_BASELINE, "facts")]
     told = {difference.fact for difference in unstable}
+    old_nodes = stored.get("nodes")
+    is_smaller = found is not None and isinstance(old_nodes, int) and found.nodes < old_nodes
     for name, new in stored_facts(found).items():
         old = stored.get(name)
         if old is None:
             results.append(Comparison(name, State.NO_BASELINE, name))
         elif isinstance(old, dict) and isinstance(new, dict):
             stable = {key: count for key, count in old.items() if f"{name}.{key}" not in told}
-            results += _compare_counts(name, stable, new)
+            results += _compare_counts(name, stable, new, is_smaller=is_smaller)
         elif isinstance(old, int) and isinstance(new, int):
             results.append(_compare_count(name, old, new))
         else:
@@ -150,14 +152,16 @@ def _compare_count(name: str, old: int, new: int) -> Comparison:
     return Comparison(name, state, f"{name} {old} -> {new} a run" if old != new else f"{name} {new}", badness)
 
 
-def _compare_counts(name: str, old: dict[str, int], new: dict[str, int]) -> list[Comparison]:
+def _compare_counts(name: str, old: dict[str, int], new: dict[str, int], *, is_smaller: bool) -> list[Comparison]:
+    """Compare counts by key; fewer fused ops are a fusion lost, unless the model itself became smaller."""
     results = []
     for key in sorted(set(old) | set(new)):
         before, after = old.get(key, 0), new.get(key, 0)
         if before == after:
             continue
-        lost = name == "fused_ops" and after < before
-        state = State.REGRESSED if lost else State.IMPROVED if name == "fused_ops" else State.CHANGED
+        lost = name == "fused_ops" and after < before and not is_smaller
+        gained = name == "fused_ops" and after > before
+        state = State.REGRESSED if lost else State.IMPROVED if gained else State.CHANGED
         what = {"fused_ops": f"fused {key}", "ops": f"{key.replace(':', ' ')}", "nodes_by_provider": f"nodes on {key}"}
         text = f"{what.get(name, key)} {before} -> {after} a run"
         results.append(Comparison(f"{name}.{key}", state, text, (before + 1) / (after + 1) if lost else 1.0))

@@ -114,7 +114,7 @@ def _state(outcome: Outcome) -> str:
     if verdict.broken or verdict.worse or verdict.cannot_tell:
         return verdict.state
     facts = _worst(c.state for c in verdict.comparisons if c.name not in METRIC)
-    times = _worst(c.state for c in verdict.comparisons if c.name in METRIC and METRIC[c.name].is_timed)
+    times = _worst(c.state for c in verdict.comparisons if c.name in METRIC)
     if facts == times or times is None:
         return str(facts or State.OK)
     return f"{facts}, times {times}"

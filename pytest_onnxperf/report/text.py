@@ -63,7 +63,12 @@ def nothing_measured() -> str:
 def failure(nodeid: str, outcomes: Sequence[Outcome]) -> str:
     """Return the text of a test that its budget or baseline fails: every breach with both numbers, worst first."""
     failing = sorted((outcome for outcome in outcomes if outcome.verdict.fails), key=_rank)
-    return "\n\n".join("\n".join(_failure(nodeid, outcome)) for outcome in failing)
+    if not failing:
+        return ""
+    others = sum(_breach_count(outcome) for outcome in failing) - 1
+    more = f" (and {others} more)" if others else ""
+    texts = ["\n".join(_failure(nodeid, outcome)) for outcome in failing]
+    return f"{_headline(failing[0])}{more}\n" + "\n\n".join(texts)
 
 
 def skip_reason(outcomes: Sequence[Outcome]) -> str:
@@ -82,7 +87,6 @@ def _rank(outcome: Outcome) -> tuple[int, float]:
 def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     record, verdict = outcome.record, outcome.verdict
     label = f" ({record.key.label})" if record.key.label else ""
-    yield _headline(outcome)
     yield f"{record.model}{label}"
     yield f"on {record.environment.execution_provider}, {record.environment.device}"
     yield ""
@@ -117,17 +121,20 @@ def _breaches(verdict: Verdict) -> Iterator[str]:
             yield from _row(str(comparison.state), comparison.text, comparison.since_anchor)
 
 
+def _breach_count(outcome: Outcome) -> int:
+    verdict = outcome.verdict
+    return len(verdict.broken) + len(verdict.worse) + len(verdict.cannot_tell)
+
+
 def _headline(outcome: Outcome) -> str:
     """Return the worst of what failed, for the one line that pytest's short summary shows."""
     verdict = outcome.verdict
-    count = len(verdict.broken) + len(verdict.worse) + len(verdict.cannot_tell)
-    more = f" (and {count - 1} more)" if count > 1 else ""
     if verdict.broken:
         worst = verdict.broken[0]
-        return f"{worst.key}: {worst.actual}, budget {worst.limit}{more}"
+        return f"{worst.key}: {worst.actual}, budget {worst.limit}"
     if verdict.worse:
-        return f"{verdict.worse[0].state}: {verdict.worse[0].text}{more}"
-    return f"{verdict.cannot_tell[0].key}: cannot tell, {verdict.cannot_tell[0].why.splitlines()[0]}{more}"
+        return f"{verdict.worse[0].state}: {verdict.worse[0].text}"
+    return f"{verdict.cannot_tell[0].key}: cannot tell, {verdict.cannot_tell[0].why.splitlines()[0]}"
 
 
 def _row(state: str, what: str, detail: str) -> Iterator[str]:

@@ -114,6 +114,14 @@ def test_a_fused_op_that_is_lost_regresses() -> None:
     assert states(gained)["fused_ops.GroupQueryAttention"] is State.IMPROVED
 
 
+def test_fewer_fused_ops_of_a_smaller_model_are_a_change() -> None:
+    old = baseline(of=facts(nodes=20, fused_ops={"FusedGemm": 10}))
+    smaller = compare(record(of=facts(nodes=4, fused_ops={"FusedGemm": 2})), old, tolerance=0.1)
+    as_large = compare(record(of=facts(nodes=20, fused_ops={"FusedGemm": 2})), old, tolerance=0.1)
+    assert states(smaller)["fused_ops.FusedGemm"] is State.CHANGED
+    assert states(as_large)["fused_ops.FusedGemm"] is State.REGRESSED
+
+
 def test_an_unstable_fact_is_said_and_not_compared() -> None:
     new = record(of=facts(memcpy=5, unstable=(Difference("memcpy", (4, 5, 5), ()),)))
     found = [c for c in compare(new, baseline(), tolerance=0.1) if c.name == "memcpy"]
