@@ -124,8 +124,8 @@ def failed(message: str) -> BaseException:
 
 
 def _wrapped(line: str) -> list[str]:
-    """Break a long line of prose at 80 columns; what is indented is output of something else and stays."""
-    if not line or line.startswith(" ") or len(line) <= _WIDTH:
+    """Break a long line of prose at 80 columns; what is indented, or holds a long path, stays as it is."""
+    if not line or line.startswith(" ") or len(line) <= _WIDTH or any(len(word) > _WIDTH for word in line.split()):
         return [line]
     return textwrap.wrap(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
 

@@ -153,13 +153,13 @@ def _compare_count(name: str, old: int, new: int) -> Comparison:
 
 
 def _compare_counts(name: str, old: dict[str, int], new: dict[str, int], *, is_smaller: bool) -> list[Comparison]:
-    """Compare counts by key; fewer fused ops are a fusion lost, unless the model itself became smaller."""
+    """Compare counts by key; fewer fused ops are a fusion lost, unless some still run and the model became smaller."""
     results = []
     for key in sorted(set(old) | set(new)):
         before, after = old.get(key, 0), new.get(key, 0)
         if before == after:
             continue
-        lost = name == "fused_ops" and after < before and not is_smaller
+        lost = name == "fused_ops" and after < before and not (is_smaller and after)
         gained = name == "fused_ops" and after > before
         state = State.REGRESSED if lost else State.IMPROVED if gained else State.CHANGED
         what = {"fused_ops": f"fused {key}", "ops": f"{key.replace(':', ' ')}", "nodes_by_provider": f"nodes on {key}"}

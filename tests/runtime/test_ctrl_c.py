@@ -59,7 +59,12 @@ class Suite:
         monkeypatch.setattr(tempfile, "tempdir", str(self.temporary))
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        options = ["--onnxperf-min-rounds=3", "--onnxperf-max-time=0", "--onnxperf-baseline-processes=1"]
+        options = [
+            "--onnxperf-ep=cpu",
+            "--onnxperf-min-rounds=3",
+            "--onnxperf-max-time=0",
+            "--onnxperf-baseline-processes=1",
+        ]
         return subprocess.Popen(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, *arguments, "test_long.py"],
             cwd=self.directory,

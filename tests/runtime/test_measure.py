@@ -338,7 +338,7 @@ def test_external_data_counts_for_the_size_of_the_model(measure: Callable[..., R
     ("change", "message"),
     [
         pytest.param(Path.unlink, r"model\.onnx: its external data 'model\.onnx\.data' is missing", id="missing"),
-        pytest.param(lambda data: data.write_bytes(b"123"), r"External initializer: \w+ offset: 0", id="short"),
+        pytest.param(lambda data: data.write_bytes(b"123"), r"External initializer: \w+ offset: \d+", id="short"),
         pytest.param(_pointer, r"model\.onnx\.data: this is a pointer of Git LFS", id="lfs"),
     ],
 )

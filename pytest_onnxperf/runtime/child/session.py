@@ -100,7 +100,8 @@ def runtime_words(error: Exception) -> str:
         return f"{type(error).__name__}: {_SOURCE.sub('', text)}"
     words = re.sub(r"(Load model from .*? failed:)(?=\S)", r"\1 ", text[code.end() :])
     words = _SOURCE.sub("", words)
-    hint = ", the file is no ONNX model or is cut off" if "protobuf" in words.lower() else ""
+    is_cut = "protobuf" in words.lower() or "does not have a graph" in words
+    hint = ", the file is no ONNX model or is cut off" if is_cut else ""
     return f"{words.rstrip('.')}{hint} [{code.group(1)}]"
 
 
