@@ -39,6 +39,8 @@ KEYS: Final = (
     BudgetKey("max_cold_start_ms", "quantity", "Time of the first run of a session", "cold_start", "ms"),
     BudgetKey("max_load_ms", "quantity", "Time to create the session", "load", "ms"),
     BudgetKey("max_peak_rss_mib", "quantity", "Peak resident memory of the measuring process", "peak_rss", "MiB"),
+    BudgetKey("max_peak_vram_mib", "quantity", "Peak device memory of the measuring process, where NVML tells it",
+              "peak_vram", "MiB"),
     BudgetKey("max_model_size_mib", "quantity", "Size of the model's files, external data included", "model_size",
               "MiB"),
     BudgetKey("prefill", "phase", "Limits on facts of the prefill alone, `{'max_memcpy': 0}`"),

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from .baseline import FEWER_IS_BETTER, stored_facts
-from .facts import difference_text
+from .facts import difference_text, steps_text
 from .metrics import METRICS, Metric
 from .states import State
 from .units import change, number, quantity
@@ -114,8 +114,11 @@ def _compare_facts(record: Record, entry: Entry | None) -> list[Comparison]:
     results = []
     for phase, facts in record.phases.items():
         stored = entry.phases.get(phase, {}) if entry else {}
+        steps = {each.fact: steps_text(each) for each in facts.unstable}
         for comparison in _compare_run_facts(facts, stored):
             name, text = f"{phase}.{comparison.name}", f"{phase}: {comparison.text}"
+            if comparison.state is State.UNSTABLE:
+                text = f"{phase}: {comparison.name} differs between steps: {steps[comparison.name]}"
             results.append(replace(comparison, name=name, text=text))
     return results
 

@@ -152,6 +152,17 @@ def difference_text(difference: Difference) -> str:
     return f"{text} ({'; '.join(nodes)})" if nodes else text
 
 
+def steps_text(difference: Difference) -> str:
+    """Return the steps, counted from 1, at which a fact is not what it is at most of them: `13 at step 2, else 1`.
+
+    >>> steps_text(Difference("memcpy", (1, 13, 1), ()))
+    '13 at step 2, else 1'
+    """
+    usual, _ = Counter(difference.values).most_common(1)[0]
+    odd = [f"{value} at step {step}" for step, value in enumerate(difference.values, 1) if value != usual]
+    return f"{', '.join(odd)}, else {usual}"
+
+
 def _node_text(node: NodeKey) -> str:
     return f"{node.op_type} {node.name}".strip()
 

@@ -70,6 +70,7 @@ METRICS: Final = (
     Metric("cold_start", "cold start", "ms", NS_PER_MS, "less", gated=True, slack=5),
     Metric("load", "load", "ms", NS_PER_MS, "less", gated=True, slack=10),
     Metric("peak_rss", "peak RSS", "MiB", BYTES_PER_MIB, "less", gated=True, slack=8),
+    Metric("peak_vram", "peak VRAM", "MiB", BYTES_PER_MIB, "less", gated=True, slack=16),
     Metric("model_size", "model size", "MiB", BYTES_PER_MIB, "less", gated=True, slack=0.01, is_timed=False),
 )
 

@@ -16,7 +16,7 @@ from pytest_onnxperf.core.environment import cpu_device, slug
 from .child.machine import cores
 from .lock import device_name
 
-_NVIDIA: Final = ("cuda", "tensorrt", "trt-rtx")
+NVIDIA: Final = ("cuda", "tensorrt", "trt-rtx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def describe_device(execution_provider: str, provider_options: Mapping[str, obje
         return Device(given_name, slug(given_name))
     if execution_provider == "cpu":
         return _cpu()
-    if execution_provider in _NVIDIA:
+    if execution_provider in NVIDIA:
         physical = device_name(execution_provider, provider_options, os.environ).removeprefix("cuda-")
         return _nvidia(physical) or Device("unknown NVIDIA GPU", "unknown-nvidia-gpu")
     if execution_provider == "webgpu" and _is_software_vulkan():

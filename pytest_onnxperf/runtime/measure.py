@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from pytest_onnxperf.core.environment import Environment
@@ -16,10 +16,11 @@ from pytest_onnxperf.core.record import Record, TestKey
 from pytest_onnxperf.core.tokens import Generation
 from pytest_onnxperf.core.units import quantity
 
-from .devices import describe_device
+from .devices import NVIDIA, describe_device
 from .inline import InlineWorker, Kind
 from .lock import claimed, device_name
 from .process import ProcessWorker
+from .vram import VramMeter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,6 +125,7 @@ class Measurement:
     def __init__(self, subject: Subject, plan: Plan, directory: Path, progress: Callable[[str], None]) -> None:
         self._subject, self._plan, self._directory, self._progress = subject, plan, directory, progress
         self._started = 0
+        self._vram = VramMeter() if subject.provider.short in NVIDIA else None
 
     def record(self, key: TestKey, is_suspicious: Callable[[Record], bool]) -> Record:
         """Measure and return the record.
@@ -160,11 +162,17 @@ class Measurement:
             kind=self._subject.kind,
             timeout_s=self._plan.timeout_s,
             alive=lambda: self._progress(f"{what} process {self._started}"),
+            after_step=self._vram.sample if self._vram is not None and what == "timing" else None,
         )
 
     def _time(self) -> Timing:
+        if self._vram is not None:
+            self._vram.peak_bytes = 0  # of another process
         with self._worker("timing") as worker:
-            return self._subject.time(worker, self._plan)
+            timing = self._subject.time(worker, self._plan)
+        if self._vram is not None and self._vram.peak_bytes and isinstance(worker, ProcessWorker):
+            timing = replace(timing, metrics={**timing.metrics, "peak_vram": float(self._vram.peak_bytes)})
+        return timing
 
     def _profile(self) -> Profiled:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -200,11 +208,13 @@ class Measurement:
     def _not_measured(self, measured: Mapping[str, object], why_no_facts: str) -> dict[str, str]:
         missing: dict[str, str] = {"facts": why_no_facts} if why_no_facts else {}
         if not self._plan.timing:
-            names = (*self._subject.timed_metrics, "peak_rss")
+            names = (*self._subject.timed_metrics, "peak_rss", "peak_vram")
             return missing | dict.fromkeys(names, "times were not measured (--onnxperf-timing=off)")
         if "peak_rss" not in measured:
             why = "this system does not tell the peak memory of a process"
             if self._plan.isolation == "none":
                 why = "the memory of the test's own process is not the model's (--onnxperf-isolation=none)"
             missing["peak_rss"] = why
+        if "peak_vram" not in measured:
+            missing["peak_vram"] = self._vram.reason() if self._vram is not None else "the device has no NVML"
         return missing

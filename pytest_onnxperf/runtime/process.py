@@ -71,6 +71,7 @@ class ProcessWorker:
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
         alive: Callable[[], None] = lambda: None,
+        after_step: Callable[[int], None] | None = None,
         log_stays: bool = True,
     ) -> None:
         """Start the process.
@@ -82,6 +83,7 @@ class ProcessWorker:
             python: The interpreter, with numpy and the runtime; it need not have this package.
             environment: Variables set beside those of this process.
             alive: Called about twice a second while an answer is awaited.
+            after_step: Called with the process id while an answer is awaited and after each.
             log_stays: False where the directory is soon removed, so that no message sends a person there.
 
         Raises:
@@ -89,6 +91,7 @@ class ProcessWorker:
         """
         self._stdout_path, self._stderr_path = directory / "stdout.log", directory / "stderr.log"
         self._timeout_s, self._alive, self._log_stays = timeout_s, alive, log_stays
+        self._after_step = after_step
         self._deadline_s = time.monotonic() + timeout_s
         variables = {name: value for name, value in os.environ.items() if name not in _ENV_DROPPED}
         variables |= {"ORT_DISABLE_TELEMETRY": "1", **(environment or {})}
@@ -164,13 +167,19 @@ class ProcessWorker:
                 message = self._answers.get(timeout=min(left_s, _POLL_S))
             except queue.Empty:
                 self._alive()
+                self._observe()
                 continue
             if message is None:
                 self._answers.put(None)  # for the next call, which hears the same
                 how = self._how_it_died(command)
                 msg = f"the measuring process {how} in its step `{command}`{self._ending()}"
                 raise MeasurementError(msg)
+            self._observe()
             return message
+
+    def _observe(self) -> None:
+        if self._after_step is not None:
+            self._after_step(self._process.pid)
 
     def _too_late(self, command: str) -> MeasurementError:
         self.kill()

@@ -85,7 +85,13 @@ def test_a_limit_on_a_fact_is_held_at_its_value_and_broken_above(key: str, limit
         ("max_cold_start_ms", 30, "cold_start", 30 * MS, 30.01 * MS),
         ("max_load_ms", 30, "load", 30 * MS, 30.01 * MS),
         ("max_peak_rss_mib", 64, "peak_rss", 64 * MIB, 64 * MIB + 1),
+        ("max_peak_vram_mib", 64, "peak_vram", 64 * MIB, 64 * MIB + 1),
         ("max_model_size_mib", 1, "model_size", MIB, MIB + 1),
+        ("max_ttft_ms", 90, "ttft", 90 * MS, 90.01 * MS),
+        ("min_prefill_tok_s", 100, "prefill_throughput", 100.0, 99.9),
+        ("min_decode_tok_s", 60, "decode_throughput", 60.0, 59.9),
+        ("max_itl_ms", 9, "itl_p50", 9 * MS, 9.01 * MS),
+        ("max_itl_p99_ms", 9, "itl_p99", 9 * MS, 9.01 * MS),
     ],
 )
 def test_a_limit_on_a_metric_is_held_at_its_value_and_broken_beyond(
@@ -99,7 +105,8 @@ def test_every_key_that_judges_something_is_covered_by_a_boundary_above() -> Non
     covered = {"max_memcpy", "max_memcpy_share", "max_cpu_nodes", "max_nodes", "require_ops", "max_latency_ms",
                "max_p90_ms", "max_p99_ms", "min_throughput", "max_cold_start_ms", "max_load_ms", "max_peak_rss_mib",
                "max_model_size_mib",
-               "max_ttft_ms", "min_prefill_tok_s", "min_decode_tok_s", "max_itl_ms", "max_itl_p99_ms"}  # fmt: skip
+               "max_peak_vram_mib", "max_ttft_ms",
+               "min_prefill_tok_s", "min_decode_tok_s", "max_itl_ms", "max_itl_p99_ms"}  # fmt: skip
     assert {key.name for key in KEYS if key.judges} == covered
 
 

@@ -111,7 +111,10 @@ def test_a_baseline_keeps_the_phases_and_compares_them_by_name() -> None:
 
 def test_a_phase_that_is_unstable_or_new_is_said() -> None:
     old = entry_of(generator_record(decode=facts()), "2026-11-30", "abc")
-    unstable = facts(memcpy=2, unstable=(Difference("memcpy", (1, 2), ()),))
-    found = {c.name: c.state for c in compare(generator_record(prefill=facts(), decode=unstable), old, tolerance=0.1)}
+    unstable = facts(memcpy=2, unstable=(Difference("memcpy", (1, 1, 2, 1), ()),))
+    compared = compare(generator_record(prefill=facts(), decode=unstable), old, tolerance=0.1)
+    found = {c.name: c.state for c in compared}
+    texts = {c.name: c.text for c in compared}
     assert found["decode.memcpy"] is State.UNSTABLE
+    assert texts["decode.memcpy"] == "decode: memcpy differs between steps: 2 at step 3, else 1"
     assert found["prefill.facts"] is State.NO_BASELINE
