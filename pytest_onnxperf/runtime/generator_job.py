@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pytest_onnxperf.core.errors import ModelError, ProfileError, ProviderError
+from pytest_onnxperf.core.errors import ModelError, OnnxPerfError, ProfileError, ProviderError
 from pytest_onnxperf.core.facts import facts_of
 from pytest_onnxperf.core.ort_log import forced_cpu_nodes_in_log
 from pytest_onnxperf.core.phases import joined, worse_of
@@ -17,6 +17,7 @@ from pytest_onnxperf.core.providers import Provider, provider_of
 from pytest_onnxperf.core.tokens import FEW_DECODE_TOKENS, Generation, generation_metrics
 
 from .child import generator_config
+from .child.generator_scratch import remove_directory, scratch_directory
 from .child.session import StepError
 from .inline import Kind
 from .measure import Plan, Profiled, Timing, Worker
@@ -93,10 +94,14 @@ class GeneratorJob:
         Raises:
             ProviderError: Not one node ran on the EP that was asked for.
         """
-        opened = self.open(worker, plan, prefix)
-        worker.call("warm_up", rounds=plan.warmup_rounds)
-        steps = worker.call("profile", decode_steps=min(plan.profile_runs, opened["new_tokens"] - 1))["steps"]
-        worker.close()
+        try:
+            opened = self.open(worker, plan, prefix)
+            worker.call("warm_up", rounds=plan.warmup_rounds)
+            steps = worker.call("profile", decode_steps=min(plan.profile_runs, opened["new_tokens"] - 1))["steps"]
+            worker.close()
+        except OnnxPerfError:
+            remove_directory(scratch_directory(prefix))  # a process that was killed could not
+            raise
         forced = forced_cpu_nodes_in_log(worker.log()) if plan.isolation == "process" else None
         try:
             phases = {name: facts_of(profile, forced) for name, profile in _phase_profiles(steps)}
@@ -156,7 +161,11 @@ def configured_provider(directory: Path) -> Provider:
     decoder = read_config(directory).get("model", {}).get(_DECODER, {})
     options = decoder.get("session_options", {}).get("provider_options", [])
     name = next((name for entry in options for name in entry), "cpu").lower()
-    return provider_of(_SHORT_NAMES.get(name, name))
+    try:
+        return provider_of(_SHORT_NAMES.get(name, name))
+    except OnnxPerfError as error:
+        msg = f"{directory / generator_config.CONFIG_NAME} names a provider that is not known here: {error}"
+        raise ModelError(msg) from error
 
 
 def _phase_profiles(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Profile]]:

@@ -24,8 +24,8 @@ from pytest_onnxperf.runtime.session_job import SessionJob
 from tests import models
 
 LIMIT: Final = 0.02
-BLOCK_S: Final = 0.04
-PAIRS: Final = 50
+BLOCK_S: Final = 0.01
+PAIRS: Final = 200
 
 
 def bare_loop(session: Any, feeds: dict[str, Any], rounds: int) -> list[int]:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import fnmatch
 
+import fnmatch
+import json
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from tests import genai_models
 from tests.plugin.suite import KEY, ON, Suite, section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.needs_genai
 
@@ -118,36 +125,78 @@ def test_a_fact_budget_under_load_cannot_be_told_and_fails(generator_suite: Suit
     result.stdout.fnmatch_lines(["max_memcpy: cannot tell, requests at once are not profiled*"])
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ('("nowhere").measure(prompt_tokens=4, new_tokens=4)', "*nowhere*"),
-        ('("decoder").measure(new_tokens=4)', "*prompt*"),
-        ('("decoder").measure(prompt_tokens=0, new_tokens=4)', "*`prompt_tokens` must be a whole number*"),
-        ('("decoder").measure(prompt_tokens=4, new_tokens=0)', "*`new_tokens` must be a whole number*"),
-        ('("decoder").measure(prompt_tokens=4090, new_tokens=100)', "*context of the model is 4096*"),
-        ('("decoder").measure(tokens=[[1, 2], [3]], new_tokens=4)', "*equal*"),
-        ('("decoder").measure(tokens=[999999], new_tokens=4)', "*999999*"),
-        ('("decoder").measure(prompt_tokens=4, new_tokens=4, temprature=1)', "*temprature*temperature*"),
-        ('("decoder").measure(prompt_tokens=4, new_tokens=4, min_length=0)', "*`min_length` cannot be given*"),
-        ('("decoder").measure(prompt_tokens=4, new_tokens=4, rounds=0)', "*rounds: expected a whole number*"),
-        ('("decoder", overlay=3).measure(prompt_tokens=4, new_tokens=4)', "*expected a dict*"),
-        ('("decoder", overlay={"search": {"chunk_sise": 1}}).measure(prompt_tokens=4, new_tokens=4)', "*chunk_size*"),
-        ('("decoder").measure_load(concurrency=[0], prompt_tokens=4, new_tokens=4)', "*concurrency*"),
-        ('("decoder").generate([999999])', "*999999*"),
-    ],
-)
-def test_bad_input_gets_one_clear_message(generator_suite: Suite, call: str, message: str) -> None:
-    generator_suite.module(f"""
-        def test_decoder(genai_generator):
-            genai_generator{call}
-    """)
-    result = generator_suite.run_apart(*QUICK)
-    result.assert_outcomes(failed=1)
-    body = "\n".join(section(result, "test_decoder"))
-    assert "Traceback" not in body
-    assert "During handling" not in body
-    assert fnmatch.fnmatchcase(" ".join(body.split()), message)
+IN_DECODER = '("decoder", overlay={{"model": {{"decoder": {{{options}}}}}}}).measure(prompt_tokens=4, new_tokens=4)'
+BAD_CALLS = [
+    ('("nowhere").measure(prompt_tokens=4, new_tokens=4)', "*nowhere*"),
+    ('("decoder").measure(new_tokens=4)', "*prompt*"),
+    ('("decoder").measure(prompt_tokens=0, new_tokens=4)', "*`prompt_tokens` must be a whole number*"),
+    ('("decoder").measure(prompt_tokens=4, new_tokens=0)', "*`new_tokens` must be a whole number*"),
+    ('("decoder").measure(prompt_tokens=4090, new_tokens=100)', "*context of the model is 4096*"),
+    ('("decoder").measure(tokens=[[1, 2], [3]], new_tokens=4)', "*equal*"),
+    ('("decoder").measure(tokens=[999999], new_tokens=4)', "*999999*"),
+    ('("decoder").measure(prompt_tokens=4, new_tokens=4, temprature=1)', "*temprature*temperature*"),
+    ('("decoder").measure(prompt_tokens=4, new_tokens=4, min_length=0)', "*`min_length` cannot be given*"),
+    ('("decoder").measure(prompt_tokens=4, new_tokens=4, rounds=0)', "*rounds: expected a whole number*"),
+    ('("decoder", overlay=3).measure(prompt_tokens=4, new_tokens=4)', "*expected a dict*"),
+    ('("decoder", overlay={"search": {"chunk_sise": 1}}).measure(prompt_tokens=4, new_tokens=4)', "*chunk_size*"),
+    (
+        IN_DECODER.format(options='"session_options": {"intra_op_num_thread": "1"}'),
+        "*`model.decoder.session_options.intra_op_num_thread`*",
+    ),
+    (
+        IN_DECODER.format(options='"run_options": {"enable_profiling": "p"}'),
+        "*`model.decoder.run_options.enable_profiling`*",
+    ),
+    (
+        '("decoder").measure(tokens=[[1], [2], [3]], batch_size=2, new_tokens=4)',
+        "*`batch_size` is 2, and the prompt has 3 rows*",
+    ),
+    ('("decoder").measure_load(concurrency=[0], prompt_tokens=4, new_tokens=4)', "*concurrency*"),
+    ('("decoder").generate([999999])', "*999999*"),
+]
+
+
+def test_bad_input_gets_one_clear_message(generator_suite: Suite) -> None:
+    calls = [call for call, _ in BAD_CALLS]
+    assert_messages(generator_suite, calls, [message for _, message in BAD_CALLS], *QUICK)
+
+
+def assert_messages(suite: Suite, calls: list[str], messages: list[str], *arguments: str) -> None:
+    """Each call fails its test with a message that matches, whole, and with nothing of Python's in it."""
+    tests = (f"def test_{place:02}(genai_generator):\n    genai_generator{call}\n" for place, call in enumerate(calls))
+    suite.module("\n".join(tests))
+    result = suite.run_apart(*arguments, "--onnxperf-isolation=none")
+    result.assert_outcomes(failed=len(calls))
+    for place, message in enumerate(messages):
+        body = " ".join(line.strip() for line in section(result, f"test_{place:02}"))  # a long line is wrapped
+        assert fnmatch.fnmatchcase(body, message), f"{calls[place]}: {message!r} is not in\n{body}"
+        assert "Traceback" not in body
+        assert "During handling" not in body
+
+
+def of_provider(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda model: model["decoder"]["session_options"].update(provider_options=[{name: {}}])
+
+
+BAD_MODELS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "type": (lambda model: model.update(type="bert"), "*'bert' is none that GenAI*"),
+    "encoder": (lambda model: model.update(type="bert", encoder=model.pop("decoder")), "*has no decoder*"),
+    "form": (lambda model: model["decoder"].update(session_options="cpu"), "*is no object: 'cpu'*"),
+    "file": (lambda model: model["decoder"].update(filename="other.onnx"), "*other.onnx*"),
+    "provider": (of_provider("qnn"), "*QNN execution provider is not supported in this build*"),
+    "typo": (of_provider("cudda"), "*genai_config.json names a provider that is not known here: *'cudda'*`cuda`?*"),
+}
+
+
+def test_a_model_that_cannot_generate_here_gets_one_clear_message(suite: Suite) -> None:
+    for name, (change, _) in BAD_MODELS.items():
+        path = genai_models.decoder(suite.path / name) / "genai_config.json"
+        config = json.loads(path.read_text("utf-8"))
+        change(config["model"])
+        path.write_text(json.dumps(config), "utf-8")
+    calls = [f'("{name}").measure(prompt_tokens=4, new_tokens=4)' for name in BAD_MODELS]
+    as_configured = [argument for argument in QUICK if not argument.startswith("--onnxperf-ep")]
+    assert_messages(suite, calls, [message for _, message in BAD_MODELS.values()], *as_configured)
 
 
 def test_the_ep_is_that_of_the_models_configuration(generator_suite: Suite) -> None:

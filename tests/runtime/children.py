@@ -21,7 +21,7 @@ import sys
 
 def _watch(frame, event, argument):
     code = frame.f_code
-    if event == "call" and code.co_name == {step!r} and code.co_filename.endswith("steps.py"):
+    if event == "call" and code.co_name == {step!r} and code.co_filename.endswith(("child/steps.py", "child/generator.py")):
         sys.setprofile(None)
         _misbehave()
 

@@ -1,8 +1,8 @@
 """Reads a genai_config.json and checks what is to be laid over it, since GenAI ignores some unknown keys silently.
 
 What GenAI does with an overlay (its src/config.cpp, and measured on 0.11 to 0.18): an unknown key is an error, but not
-in `session_options`, where an unknown key with a text becomes a configuration entry that nothing reads, and not in a
-section that the model does not have. `provider_options` in an overlay are not used. The `session_options` of sections
+in `session_options` and `run_options`, where an unknown key with a text becomes a configuration entry that nothing reads,
+and not in a section that the model does not have. `provider_options` in an overlay are not used. The `session_options` of sections
 other than the decoder are replaced, not merged, and lose their providers.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .session import StepError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 CONFIG_NAME = "genai_config.json"
 DECODER = "decoder"
@@ -34,6 +34,8 @@ _SESSION_OPTIONS = (
     "log_severity_level",
     "log_verbosity_level",
 )
+# Without a dot. Source: onnxruntime_run_options_config_keys.h.
+_RUN_OPTIONS = ("disable_synchronize_execution_providers", "gpu_graph_id")
 SEARCH_OPTIONS = (
     "blank_penalty",
     "chunk_size",
@@ -57,10 +59,19 @@ _OWN_SEARCH_OPTIONS = {
     "batch_size": "`batch_size` of the measurement sets it",
     "past_present_share_buffer": "`share_buffer` of the measurement sets it",
 }
+_NO_PROFILE = "profiles are taken in a process of their own, never while times are measured"
+_OWN_RUN_OPTIONS = {"enable_profiling": _NO_PROFILE}
 _OWN_SESSION_OPTIONS = {
     "provider_options": "GenAI does not use them in an overlay; give the provider and its options on their own",
-    "enable_profiling": "profiles are taken in a process of their own, never while times are measured",
+    "enable_profiling": _NO_PROFILE,
+    "session.enable_profiling": _NO_PROFILE,
 }
+# Name of an object with options in a section -> what may be in it beside entries with a dot, and what may not.
+_OPTIONS = {
+    "session_options": (_SESSION_OPTIONS, _OWN_SESSION_OPTIONS),
+    "run_options": (_RUN_OPTIONS, _OWN_RUN_OPTIONS),
+}
+NO_GENERATOR = "what generates no tokens, an encoder for one, is measured with `onnx_session`"
 
 
 def fail(kind: str, message: str, cause: BaseException | None = None) -> NoReturn:
@@ -101,18 +112,27 @@ def read_config(directory: str) -> dict[str, Any]:
         fail("model", f'{path} has no object "model", so it is no configuration of a generator')
     decoder = config["model"].get(DECODER)
     if not isinstance(decoder, dict) or not (decoder.get("filename") or decoder.get("pipeline")):
-        fail("model", f"{path} has no decoder, so the model generates no tokens (an encoder alone, perhaps)")
-    for name, options in _all_session_options(config):
-        if "enable_profiling" in options:
-            fail("model", f"{path} turns profiling on in `{name}` (enable_profiling), which would slow every step")
+        fail("model", f"{path} has no decoder, so the model generates no tokens; {NO_GENERATOR}")
+    if not isinstance(config.get("search", {}), dict):
+        fail("model", f"{path}: `search` is no object: {config['search']!r}")
+    for section in sections(config):
+        _check_configured(config["model"][section], f"{path}: `model.{section}")
     return config
 
 
-def _all_session_options(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for section in sections(config):
-        options = config["model"][section].get("session_options")
-        if isinstance(options, dict):
-            yield section, options
+def _check_configured(section: dict[str, Any], place: str) -> None:
+    """Refuse a section of the file whose options are of no use here."""
+    for name in _OPTIONS:
+        options = section.get(name, {})
+        if not isinstance(options, dict):
+            fail("model", f"{place}.{name}` is no object: {options!r}")
+        for key in ("enable_profiling", "session.enable_profiling"):
+            if key in options:
+                fail("model", f"{place}.{name}.{key}` turns profiling on, which would slow every step")
+    providers = section.get("session_options", {}).get("provider_options", [])
+    if not isinstance(providers, list) or not all(isinstance(entry, dict) for entry in providers):
+        form = '[{"cuda": {}}]'
+        fail("model", f"{place}.session_options.provider_options`: expected a list of objects, {form}, got {providers!r}")
 
 
 def sections(config: dict[str, Any]) -> list[str]:
@@ -158,14 +178,15 @@ def check_overlay(config: dict[str, Any], overlay: dict[str, Any]) -> None:
 def _check_section(section: dict[str, Any], place: str) -> None:
     if "pipeline" in section:
         fail("option", f"the overlay's `{place}.pipeline`: GenAI would add stages, not change them")
-    options = section.get("session_options", {})
-    if not isinstance(options, dict):
-        fail("option", f"the overlay's `{place}.session_options`: expected an object, got {options!r}")
-    for name in options:
-        if name in _OWN_SESSION_OPTIONS:
-            fail("option", f"the overlay's `{place}.session_options.{name}`: {_OWN_SESSION_OPTIONS[name]}")
-        if name not in _SESSION_OPTIONS and "." not in name:  # with a dot: a configuration entry, session.x
-            _fail_unknown(name, _SESSION_OPTIONS, f"{place}.session_options.")
+    for kind, (known, own) in _OPTIONS.items():
+        options = section.get(kind, {})
+        if not isinstance(options, dict):
+            fail("option", f"the overlay's `{place}.{kind}`: expected an object, got {options!r}")
+        for name in options:
+            if name in own:
+                fail("option", f"the overlay's `{place}.{kind}.{name}`: {own[name]}")
+            if name not in known and "." not in name:  # with a dot: a configuration entry, session.x
+                _fail_unknown(name, known, f"{place}.{kind}.")
 
 
 def check_search_options(options: dict[str, Any], place: str) -> None:

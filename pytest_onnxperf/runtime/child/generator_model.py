@@ -9,9 +9,18 @@ import os
 import time
 from typing import Any
 
-from .generator_config import DECODER, check_overlay, deep_merged, fail, message_of, read_config, sections
+from .generator_config import (
+    DECODER,
+    NO_GENERATOR,
+    check_overlay,
+    deep_merged,
+    fail,
+    message_of,
+    read_config,
+    sections,
+)
 from .generator_options import PROVIDERS, overlay_of, profiled_config, provider_option_texts, wanted_provider
-from .generator_scratch import link_directory, remove_directory
+from .generator_scratch import link_directory, remove_directory, scratch_directory
 
 # Of these `Model.device_type` is the provider's name; the others keep their tensors on the CPU in some versions.
 _TOLD_BY_DEVICE = ("cpu", "cuda", "dml", "webgpu")
@@ -116,7 +125,7 @@ class LoadedModel:
     def _load_profiled(self, file_config: dict[str, Any]) -> int:
         """Load with a session-level profile of every session, from a directory with a configuration that says so."""
         whole, self.session_prefixes = profiled_config(file_config, self._job, self.provider)
-        self._scratch = f"{self.profile_prefix}-model"
+        self._scratch = scratch_directory(self.profile_prefix)
         try:
             link_directory(self.directory, self._scratch, whole)
             return self._load(self._scratch, None)
@@ -139,6 +148,9 @@ class LoadedModel:
             self.model = self.genai.Model(config)
         except Exception as error:
             text = message_of(error)
+            if "Unsupported model_type" in text:
+                kind = self.config["model"].get("type", "")
+                text = f"its `model.type` {kind!r} is none that GenAI {self.genai.__version__} runs ({text}); {NO_GENERATOR}"
             about_provider = _is_about_provider(text.replace(directory, ""), self.provider)
             fail("ep" if about_provider else "model", text, error)
         load_ns = time.perf_counter_ns() - begin_ns

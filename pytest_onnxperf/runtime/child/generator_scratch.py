@@ -10,6 +10,11 @@ from typing import Any
 from .generator_config import CONFIG_NAME
 
 
+def scratch_directory(profile_prefix: str) -> str:
+    """Return where the model lies while the sessions of this prefix are profiled."""
+    return f"{profile_prefix}-model"
+
+
 def link_directory(directory: str, target: str, config: dict[str, Any]) -> None:
     """Make `target` with `config` and hard links (else symbolic ones) to everything else in `directory`."""
     for folder, _, files in os.walk(directory):

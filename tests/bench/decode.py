@@ -1,0 +1,166 @@
+"""Decode throughput as the plugin reports it, against loops by hand over the same decoder, a generation each in turn.
+
+`python tests/bench/decode.py` prints three figures. The plugin's tokens per second against a bare loop over the same
+model: exits with 1 where they differ by more than 2 %. The same loop over a second model that ORT profiles, against the
+bare one: why a process that is timed is never profiled. And what a whole measurement costs beyond its rounds. The ratios
+are medians over triples of neighbouring generations, which share the noise of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+import onnxruntime_genai
+
+from pytest_onnxperf.core.providers import provider_of
+from pytest_onnxperf.core.record import TestKey
+from pytest_onnxperf.core.tokens import Generation, generation_metrics
+from pytest_onnxperf.declare import OPTION
+from pytest_onnxperf.runtime.child.generator import GeneratorSteps
+from pytest_onnxperf.runtime.generator_job import GeneratorJob
+from pytest_onnxperf.runtime.measure import Measurement, Plan
+from tests import genai_models
+from tests.genai_models import Size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT: Final = 0.02
+SIZE: Final = Size(layers=4, hidden=256, heads=8, kv_heads=4, inner=512, context=256)
+"""A step takes about a millisecond, so that the loop around it is a small part of it, as in a real decoder."""
+PROMPT_TOKENS: Final = 32
+NEW_TOKENS: Final = 65
+TRIPLES: Final = 60
+MEASUREMENTS: Final = 3
+
+
+def bare_loop(model: Any, ids: Any) -> float:
+    """What a person writes who wants to know the tokens per second of a model, after its first token."""
+    params = onnxruntime_genai.GeneratorParams(model)
+    length = ids.shape[1] + NEW_TOKENS
+    params.set_search_options(max_length=length, min_length=length, do_sample=False)
+    generator = onnxruntime_genai.Generator(model, params)
+    generator.append_tokens(ids)
+    generator.generate_next_token()
+    count = 0
+    begin_ns = time.perf_counter_ns()
+    while not generator.is_done():
+        generator.generate_next_token()
+        count += 1
+    return count * 1e9 / (time.perf_counter_ns() - begin_ns)
+
+
+def of_plugin(steps: GeneratorSteps) -> float:
+    """The decode throughput that the plugin reports of one generation."""
+    block = steps.block(min_rounds=1, max_time_s=0.0)
+    generations = [Generation(each["append_ns"], each["first_ns"], tuple(each["gaps_ns"])) for each in block["rounds"]]
+    return generation_metrics(generations, PROMPT_TOKENS, 1)["decode_throughput"]
+
+
+def job_of(directory: Path) -> GeneratorJob:
+    """The job of a test with default options."""
+    prompt = {"prompt_tokens": PROMPT_TOKENS, "new_tokens": NEW_TOKENS}
+    return GeneratorJob(directory, directory.name, provider_of("cpu"), prompt=prompt)
+
+
+def profiled_model(directory: Path) -> Any:
+    """The same model in a session that ORT profiles."""
+    config = onnxruntime_genai.Config(str(directory))
+    prefix = str(directory.parent / "profile").replace("\\", "/")
+    options = f'{{"enable_profiling": "{prefix}", "intra_op_num_threads": 1}}'
+    config.overlay(f'{{"model": {{"decoder": {{"session_options": {options}}}}}}}')
+    return onnxruntime_genai.Model(config)
+
+
+def compare(directory: Path) -> tuple[float, float]:
+    """Print the figures of a triple of loops; return the ratios of the plugin and of the profiled loop to the bare."""
+    steps = GeneratorSteps()
+    steps.open(job_of(directory).open_arguments(1, ""))
+    steps.prepare(prompt_tokens=PROMPT_TOKENS, new_tokens=NEW_TOKENS)
+    assert steps._generation is not None
+    ids, model, profiled = steps._generation.prompt.ids, steps.model, profiled_model(directory)
+    loops: dict[str, Callable[[], float]] = {
+        "plugin": lambda: of_plugin(steps),
+        "bare": lambda: bare_loop(model, ids),
+        "profiled": lambda: bare_loop(profiled, ids),
+    }
+    steps.warm_up(3)
+    bare_loop(profiled, ids)
+    generator = random.Random(0)
+    found: dict[str, list[float]] = {name: [] for name in loops}
+    for _ in range(TRIPLES):
+        for name in generator.sample(sorted(loops), len(loops)):
+            found[name].append(loops[name]())
+    steps.close()
+    ratios = {
+        name: median(value / bare for value, bare in zip(found[name], found["bare"], strict=True)) for name in loops
+    }
+    print(
+        f"decode: plugin {median(found['plugin']):.1f} tok/s, bare loop {median(found['bare']):.1f} tok/s, "
+        f"ratio {ratios['plugin']:.4f}; profiled loop {median(found['profiled']):.1f} tok/s, "
+        f"ratio {ratios['profiled']:.4f} ({TRIPLES} triples of generations of {NEW_TOKENS} tokens)"
+    )
+    return ratios["plugin"], ratios["profiled"]
+
+
+def whole_cost(directory: Path) -> float:
+    """Measure as a test with default options does; print and return the seconds beyond the rounds."""
+    defaults = {name: option.default for name, option in OPTION.items()}
+    plan = Plan(
+        warmup_rounds=defaults["warmup_rounds"],
+        min_rounds=defaults["min_rounds"],
+        max_time_s=defaults["max_time"],
+        profile_runs=defaults["profile_runs"],
+        timeout_s=defaults["timeout"],
+        isolation="process",
+        threads=defaults["threads"],
+    )
+    differences_s = []
+    for number in range(MEASUREMENTS):
+        measurement = Measurement(job_of(directory), plan, directory.parent / str(number), lambda _: None)
+        begin, begin_s = os.times(), time.perf_counter()
+        record = measurement.record(TestKey("bench", "decoder"), lambda _: False)
+        wall_s, end = time.perf_counter() - begin_s, os.times()
+        children_s = end.children_user + end.children_system - begin.children_user - begin.children_system
+        own_s = end.user + end.system - begin.user - begin.system
+        rounds_s = sum(each.ttft_ns + each.decode_ns for process in record.generations for each in process) / 1e9
+        differences_s.append(wall_s - rounds_s)
+        print(
+            f"measure() {wall_s:.2f} s, {record.rounds} rounds {rounds_s:.2f} s, difference {differences_s[-1]:.2f} s; "
+            f"CPU time of its processes {children_s:.2f} s, of pytest's own {own_s:.2f} s"
+        )
+    return median(differences_s)
+
+
+def main() -> int:
+    """Compare; where the plugin is beyond the limit, twice more, and the median of the three counts."""
+    with tempfile.TemporaryDirectory() as name:
+        tempfile.tempdir = name  # a lock of its own: who else measures here is not waited for
+        directory = genai_models.decoder(Path(name) / "decoder", size=SIZE)
+        ratio, profiled = compare(directory)
+        if abs(ratio - 1) > LIMIT:
+            again = [compare(directory) for _ in range(2)]
+            ratio = median([ratio, *(plugin for plugin, _ in again)])
+            profiled = median([profiled, *(each for _, each in again)])
+        cost_s = whole_cost(directory)
+        tempfile.tempdir = None
+    verdict = "missed" if abs(ratio - 1) > LIMIT else "held"
+    print(f"difference to the bare loop {abs(ratio - 1):.2%}, limit {LIMIT:.0%}: {verdict}")
+    print(f"a profiled step takes {1 / profiled:.2f} times as long: times and profiles are measured apart")
+    load = f", load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores" if hasattr(os, "getloadavg") else ""
+    print(f"a whole measurement costs {cost_s:.2f} s beyond its rounds, median of {MEASUREMENTS}{load}")
+    return int(verdict == "missed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
