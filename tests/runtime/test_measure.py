@@ -80,7 +80,7 @@ def test_a_model_has_facts_metrics_and_an_environment(measure: Callable[..., Rec
     assert set(record.metrics) == TIMES | {"peak_rss", "model_size"}
     assert all(len(values) == 1 and values[0] > 0 for values in record.metrics.values())
     assert record.metrics["model_size"] == (mlp.stat().st_size,)
-    assert record.not_measured == {}
+    assert record.not_measured == {"peak_vram": "the device has no NVML"}
     assert (record.rounds, record.threads, record.model) == (PLAN["min_rounds"], 1, "mlp.onnx")
     assert record.environment.execution_provider == CPU
     assert record.environment.versions["onnxruntime"] == onnxruntime.__version__
@@ -143,7 +143,7 @@ def test_without_timing_there_are_facts_and_no_timing_process(
     assert record.facts is not None
     assert record.facts.nodes == 2
     assert set(record.metrics) == {"model_size"}
-    assert set(record.not_measured) == TIMES | {"peak_rss"}
+    assert set(record.not_measured) == TIMES | {"peak_rss", "peak_vram"}
     assert [path.name for path in (tmp_path / "files").iterdir() if path.is_dir()] == ["1-profile"]
 
 
