@@ -239,7 +239,7 @@ def test_a_file_without_permission_says_so(tmp_path: Path) -> None:
     "content",
     [
         b"\x7fELF\x02\x01\x01\0\0\0",
-        gzip.compress(b"[\n]\n"),
+        gzip.compress(b"[\n]\n", mtime=0),
         b"hello\n",
         b"[1, 2, 3]",
         b'{"a": 1}',
