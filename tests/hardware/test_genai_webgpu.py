@@ -7,6 +7,7 @@ more than four tokens.
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,12 @@ from tests import genai_models
 from tests.genai_models import Setting, Size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pytest_onnxperf.core.profile import Profile
+
+    RunPytest = Callable[..., pytest.RunResult]
 
 pytestmark = [
     pytest.mark.needs_webgpu,
@@ -118,3 +121,35 @@ def test_every_session_of_a_model_runs_and_is_profiled_on_the_device(tmp_path: P
     for section, path in result["session_paths"].items():
         providers = {node.execution_provider for node in read_profile(path).all_nodes}
         assert WEBGPU in providers, section
+
+
+MEASURES = """
+import pytest
+from tests import genai_models
+
+@pytest.mark.onnx_budget(decode={"max_memcpy": 1, "require_ops": "GroupQueryAttention"})
+@pytest.mark.parametrize("form", genai_models.FORMS)
+def test_decoder(genai_generator, tmp_path, form):
+    directory = genai_models.decoder(tmp_path / form, form, size=genai_models.Size(context=256))
+    genai_generator(directory).measure(prompt_tokens=32, new_tokens=4)
+"""
+
+
+def test_a_test_passes_with_gqa_and_fails_with_what_another_attention_costs(run_pytest: RunPytest) -> None:
+    quick = ("--onnxperf-timing=off", "--onnxperf-profile-runs=2", "--onnxperf-warmup-rounds=1")
+    result = run_pytest(MEASURES, "--onnxperf-ep=webgpu", *quick)
+    result.assert_outcomes(passed=1, failed=2)
+    on_cpu = {"attention": "2 Attention, 1 Cast, 2 Gather", "unfused": "1 Cast, 2 Gather"}
+    for form, nodes in on_cpu.items():
+        body = failure_of(result, f"test_decoder[{form}]")
+        assert f"over budget decode.max_memcpy: {sum(COPIES[form].values())} a run, budget at most 1" in body
+        assert "over budget decode.require_ops: none of them ran, budget GroupQueryAttention" in body
+        assert f"On the CPU, a run: {nodes}, 1 LessOrEqual, 2 Range, 2 Shape, 1 Sub, 1 Unsqueeze" in body
+
+
+def failure_of(result: pytest.RunResult, title: str) -> str:
+    """What the output says of a failed test, in one line."""
+    lines = result.outlines
+    (begin,) = (place for place, line in enumerate(lines) if line.strip("_ ") == title and line.startswith("__"))
+    end = next(place for place in range(begin + 1, len(lines)) if re.match(r"[=_]{3}", lines[place]))
+    return " ".join(" ".join(lines[begin + 1 : end]).split())  # long lines are wrapped

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-
-import fnmatch
 import json
 from typing import TYPE_CHECKING, Any
 

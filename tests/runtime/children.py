@@ -21,14 +21,16 @@ import sys
 
 def _watch(frame, event, argument):
     code = frame.f_code
-    if event == "call" and code.co_name == {step!r} and code.co_filename.endswith(("child/steps.py", "child/generator.py")):
+    is_step = code.co_name == {step!r} and code.co_filename.endswith(("child/steps.py", "child/generator.py"))
+    if event == "call" and is_step:
         sys.setprofile(None)
         _misbehave()
 
 def _misbehave():
 {body}
 
-sys.setprofile(_watch)
+if sys.orig_argv[1:2] == ["-c"]:  # no pytest: to watch it would make it several times slower
+    sys.setprofile(_watch)
 """
 
 

@@ -1,9 +1,9 @@
 """Reads a genai_config.json and checks what is to be laid over it, since GenAI ignores some unknown keys silently.
 
 What GenAI does with an overlay (its src/config.cpp, and measured on 0.11 to 0.18): an unknown key is an error, but not
-in `session_options` and `run_options`, where an unknown key with a text becomes a configuration entry that nothing reads,
-and not in a section that the model does not have. `provider_options` in an overlay are not used. The `session_options` of sections
-other than the decoder are replaced, not merged, and lose their providers.
+in `session_options` and `run_options`, where an unknown key with a text becomes a configuration entry that nothing
+reads, and not in a section that the model does not have. `provider_options` in an overlay are not used. The
+`session_options` of sections other than the decoder are replaced, not merged, and lose their providers.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def _check_configured(section: dict[str, Any], place: str) -> None:
                 fail("model", f"{place}.{name}.{key}` turns profiling on, which would slow every step")
     providers = section.get("session_options", {}).get("provider_options", [])
     if not isinstance(providers, list) or not all(isinstance(entry, dict) for entry in providers):
-        form = '[{"cuda": {}}]'
-        fail("model", f"{place}.session_options.provider_options`: expected a list of objects, {form}, got {providers!r}")
+        expected = 'expected a list of objects, [{"cuda": {}}]'
+        fail("model", f"{place}.session_options.provider_options`: {expected}, got {providers!r}")
 
 
 def sections(config: dict[str, Any]) -> list[str]:

@@ -150,7 +150,8 @@ class LoadedModel:
             text = message_of(error)
             if "Unsupported model_type" in text:
                 kind = self.config["model"].get("type", "")
-                text = f"its `model.type` {kind!r} is none that GenAI {self.genai.__version__} runs ({text}); {NO_GENERATOR}"
+                version = self.genai.__version__
+                text = f"its `model.type` {kind!r} is none that GenAI {version} runs ({text}); {NO_GENERATOR}"
             about_provider = _is_about_provider(text.replace(directory, ""), self.provider)
             fail("ep" if about_provider else "model", text, error)
         load_ns = time.perf_counter_ns() - begin_ns
