@@ -37,6 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` has seen enough; nothing more can be written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SAME
+    except OSError as error:
+        print(f"onnxperf: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREADABLE
     return code
 
 
@@ -95,6 +99,8 @@ def _diff(options: argparse.Namespace) -> int:
         _write([json.dumps({**asdict(changes), "differs": changes.differs}, indent=2)])
     else:
         _write(diff_lines(changes))
+    if options.exit_code and (changes.old_unavailable is not None or changes.new_unavailable is not None):
+        return UNREADABLE  # what cannot be told is neither the same nor different
     return DIFFERS if options.exit_code and changes.differs else SAME
 
 

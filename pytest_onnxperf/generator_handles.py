@@ -15,7 +15,7 @@ from .runtime.child.machine import cores
 from .runtime.child.session import StepError
 from .runtime.generator_job import GeneratorJob, configured_provider
 from .runtime.load_job import LoadJob
-from .workbench import Workbench, checked_mapping, failed
+from .workbench import Workbench, checked_mapping, checked_path, failed
 
 if TYPE_CHECKING:
     from .core.record import Record
@@ -45,7 +45,7 @@ class GenaiGenerators:
         __tracebackhide__ = True  # the place of a skip is the test's line
         bench = self._bench
         try:
-            directory = Path(model).absolute()
+            directory = checked_path(model, "genai_generator").absolute()
             given = bench.demanded(ep)
             if given is None and bench.settings.names_ep:
                 given = bench.provider(None)
@@ -137,16 +137,17 @@ class GenaiGenerator:
         Returns:
             The records, labelled `load-1`, `load-4`, ...; the facts of a generator are those of `measure()`.
         """
-        wrong = [each for each in concurrency if isinstance(each, bool) or not isinstance(each, int) or each < 1]
-        if wrong or not concurrency:
-            msg = f"measure_load(concurrency=...): expected whole numbers >= 1, got {concurrency!r}"
+        levels = list(concurrency) if isinstance(concurrency, Sequence) else []
+        wrong = [each for each in levels if isinstance(each, bool) or not isinstance(each, int) or each < 1]
+        if wrong or not levels or len(set(levels)) < len(levels):
+            msg = f"measure_load(concurrency=...): expected a list of different whole numbers >= 1, got {concurrency!r}"
             raise failed(msg)
         given = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens}
         job = dataclasses.replace(self._job, prompt=given, rounds=_checked_rounds(rounds))
         prefix = label or self._label
         return [
             self._bench.measure(LoadJob(job, each), f"{prefix}-load-{each}" if prefix else f"load-{each}")
-            for each in concurrency
+            for each in levels
         ]
 
     def generate(self, prompt: str | Tokens, *, new_tokens: int = 64) -> Any:

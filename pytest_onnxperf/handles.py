@@ -16,7 +16,7 @@ from .runtime.child.element_types import InputError
 from .runtime.child.machine import cores
 from .runtime.child.session import StepError, create_session
 from .runtime.session_job import SessionJob
-from .workbench import Workbench, checked_mapping, failed
+from .workbench import Workbench, checked_mapping, checked_path, failed
 
 if TYPE_CHECKING:
     from .core.record import Record
@@ -50,7 +50,7 @@ class OnnxSessions:
         __tracebackhide__ = True  # the place of a skip is the test's line
         try:
             job = SessionJob(
-                model=Path(model).absolute(),
+                model=checked_path(model, "onnx_session").absolute(),
                 model_text=Path(model).name if Path(model).is_absolute() else str(model),
                 provider=self._bench.provider(ep),
                 provider_options=checked_mapping("provider_options", provider_options, "onnx_session"),
@@ -141,7 +141,7 @@ class OnnxSession:
         """
         session = self.inference_session
         try:
-            checked = inputs.check_feeds(session, as_arrays(feeds))
+            checked = inputs.check_feeds(session, as_arrays(checked_mapping("feeds", feeds, "run")))
         except (InputError, SettingError) as error:
             msg = f"{self._job.model_text}: {error}"
             raise failed(msg) from None

@@ -10,7 +10,7 @@ from .core.errors import OnnxPerfError
 from .core.outcome import TestOutcome
 from .report import text
 from .report.summary import error_lines, header_lines, summary_lines
-from .session import OUTCOMES, ActiveSession, today, write_baselines
+from .session import JUDGED, OUTCOMES, ActiveSession, today, write_baselines
 from .transport import attach, detach, is_breach
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ class Hooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Judge what the test measured once its own code has passed."""
-        result = yield
+        try:
+            result = yield
+        finally:
+            item.stash[JUDGED] = True
         self._raise(item)
         return result
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 OUTCOMES: pytest.StashKey[list[Outcome]] = pytest.StashKey()
 BUDGETS: pytest.StashKey[tuple[Budget, ...]] = pytest.StashKey()
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+JUDGED: pytest.StashKey[bool] = pytest.StashKey()
+"""Whether the test's own code has ended, so that its measurements were judged."""
 _PROBE_TIMEOUT_S: Final = 120
 
 
@@ -93,12 +95,17 @@ class ActiveSession:
             OnnxPerfError: A marker is wrong.
         """
         item.stash[OUTCOMES] = []
+        item.stash[JUDGED] = False
         item.stash[BUDGETS] = budgets_of(item)
         item.stash[SETTINGS] = settings_of(item, self.settings)
 
     def settings_of(self, item: pytest.Item) -> Settings:
         """Return the settings of a test."""
         return item.stash[SETTINGS]
+
+    def is_judged(self, item: pytest.Item) -> bool:
+        """Tell whether the test's own code has ended: what a teardown measures would be judged by nobody."""
+        return item.stash[JUDGED]
 
     def outcomes(self, item: pytest.Item) -> list[Outcome]:
         """Return what a test has measured so far."""

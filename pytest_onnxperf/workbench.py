@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -16,7 +18,6 @@ from .runtime.measure import Measurement, Plan, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from .session import ActiveSession
     from .settings import Settings
@@ -46,6 +47,9 @@ class Workbench:
         """
         __tracebackhide__ = True  # the place of a skip is the test's line
         name = ep if ep is not None else self.settings.ep if self.settings.ep_source == "marker" else None
+        if name is not None and not isinstance(name, str):
+            msg = f"ep: expected the name of an execution provider, got {name!r}"
+            raise SettingError(msg)
         if name is None or name.lower() == "auto":
             return None
         provider = provider_of(name)
@@ -68,6 +72,9 @@ class Workbench:
 
     def measure(self, subject: Subject, label: str) -> Record:
         """Measure, keep the record for the verdict at the end of the test, and return it."""
+        if self._active.is_judged(self._item):
+            msg = "measure() was called after the test's own code had ended, where nothing judges what it measures"
+            raise failed(msg)
         label = self._checked_label(label)
         module, _, test = self._item.nodeid.partition("::")
         key = TestKey(module, test, label)
@@ -91,7 +98,10 @@ class Workbench:
         self._active.keep(self._item, record, verdict, directory)
         return record
 
-    def _checked_label(self, label: str) -> str:
+    def _checked_label(self, label: object) -> str:
+        if not isinstance(label, str) or not (label.isprintable() or not label):
+            msg = f"label: expected a text of one line, got {label!r}"
+            raise failed(msg)
         taken = {outcome.record.key.label for outcome in self._active.outcomes(self._item)}
         if label in taken:
             msg = (
@@ -128,6 +138,18 @@ def _wrapped(line: str) -> list[str]:
     if not line or line.startswith(" ") or len(line) <= _WIDTH or any(len(word) > _WIDTH for word in line.split()):
         return [line]
     return textwrap.wrap(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+
+
+def checked_path(value: object, function: str) -> Path:
+    """Return the path of a model.
+
+    Raises:
+        SettingError: It is none.
+    """
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        msg = f"{function}(model): expected a path, got {value!r:.80}"
+        raise SettingError(msg)
+    return Path(value)
 
 
 def checked_mapping(name: str, value: Mapping[str, Any] | None, function: str) -> dict[str, Any]:

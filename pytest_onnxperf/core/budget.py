@@ -15,7 +15,7 @@ from .errors import BudgetError
 from .facts import difference_text
 from .metrics import METRIC
 from .phases import worse_of
-from .providers import CPU, short_name
+from .providers import CPU, PROVIDERS, short_name
 from .states import Limit
 from .units import change, quantity
 
@@ -79,8 +79,13 @@ def parse_budget(kwargs: Mapping[str, object]) -> Budget:
             msg = f"unknown key `{name}`, {hint}"
             raise BudgetError(msg)
         limits[name] = _PARSERS[KEY[name].kind](name, value)
-    on = str(limits.pop("on", ""))
-    return Budget(limits, on)
+    return Budget(limits, _canonical(str(limits.pop("on", ""))))
+
+
+def _canonical(on: str) -> str:
+    """Return one spelling of what `on` names, so that the nearest of `cpu`, `CPU` and `CPUExecutionProvider` wins."""
+    names = {provider.name.lower(): provider.short for provider in PROVIDERS}
+    return names.get(on.lower(), on.lower())
 
 
 def _wrong(name: str, expected: str, value: object) -> BudgetError:
@@ -162,7 +167,8 @@ def _check_phase(phase: str, limits: Mapping[str, Value], record: Record) -> lis
     why = "a session has no phases" if not record.phases else f"no {phase} step was profiled"
     facts = worse_of(of_phase) if of_phase else None
     results = check(
-        Budget(limits), replace(record, facts=facts, not_measured={"facts": record.unavailable_facts or why})
+        Budget(limits),
+        replace(record, facts=facts, phases=of_phase, not_measured={"facts": record.unavailable_facts or why}),
     )
     return [replace(result, key=f"{phase}.{result.key}") for result in results]
 
@@ -186,7 +192,9 @@ def _check_fact(key: BudgetKey, limit: float, budget: Budget, record: Record) ->
     if record.facts is None:
         return LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, why=record.unavailable_facts)
     allowed = budget.limits.get("allow_cpu_ops", frozenset())
-    actual = _fact(record.facts, key.judges, allowed if isinstance(allowed, frozenset) else frozenset())
+    ops = allowed if isinstance(allowed, frozenset) else frozenset()
+    # Of a generator the worst phase counts, and what is allowed is taken off in each: not off the worst of all.
+    actual = max(_fact(facts, key.judges, ops) for facts in record.phases.values() or [record.facts])
     excess = actual / limit - 1 if limit else actual
     if actual > limit:
         return LimitResult(key.name, Limit.BROKEN, quantity(actual, key.unit), limit_text, excess)

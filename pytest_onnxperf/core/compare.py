@@ -89,13 +89,21 @@ def _compare_metric(metric: Metric, record: Record, entry: Entry | None, toleran
     old, new = median(stored), median(current)
     ratio = new / old if old else float("inf") if new else 1.0
     state = judge_metric(metric, stored, current, tolerance)
-    if record.disturbance and metric.is_timed and state is not State.OK:
+    badness = ratio if metric.better == "less" else 1 / max(ratio, 1e-12)
+    is_disturbed = bool(record.disturbance) and metric.is_timed
+    if is_disturbed and state is not State.OK and badness <= _explained(record.other_load_ratio):
         state = State.DISTURBED
     text = f"{metric.label} {number(old)} -> {quantity(new, metric.unit)} ({change(ratio)})"
-    return Comparison(
-        metric.name, state, text, ratio if metric.better == "less" else 1 / max(ratio, 1e-12),
-        _since_anchor(metric, entry, new, tolerance),
-    )  # fmt: skip
+    anchor = "" if is_disturbed else _since_anchor(metric, entry, new, tolerance)
+    return Comparison(metric.name, state, text, badness, anchor)
+
+
+def _explained(other_load_ratio: float) -> float:
+    """Return the slowdown that others can cause who use this share of the cores: what is left of them is the rest.
+
+    Twice that, since they also take caches and memory bandwidth; a choice. What is slower still is not their doing.
+    """
+    return 2 / (1 - min(other_load_ratio, 0.9))
 
 
 def _since_anchor(metric: Metric, entry: Entry, new: float, tolerance: float) -> str:
@@ -107,6 +115,8 @@ def _since_anchor(metric: Metric, entry: Entry, new: float, tolerance: float) ->
 
 def _compare_facts(record: Record, entry: Entry | None) -> list[Comparison]:
     """Compare the facts of a session's run, or those of each phase of a generator under the phase's name."""
+    if not record.has_facts:
+        return []
     if record.unavailable_facts:
         return [Comparison("facts", State.CANNOT_TELL, f"facts cannot be told: {record.unavailable_facts}")]
     if not record.phases:

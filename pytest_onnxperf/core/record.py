@@ -45,12 +45,16 @@ class Record:
     """Metric name, or `facts` -> why it is missing."""
     phases: Mapping[str, Facts] = field(default_factory=dict)
     """For a generator: `prefill` and `decode`, of which `facts` is the worse in every count."""
+    has_facts: bool = True
+    """False where facts are none of what was measured: then there is nothing to compare, and nothing missing."""
     rounds: int = 0
     """Timed rounds over all processes."""
     threads: int = 0
     """Intra-op threads that were set; 0 where the session options of the test set them."""
     disturbance: str = ""
     """What else used the device meanwhile; empty where nothing did."""
+    other_load_ratio: float = 0.0
+    """Share of the usable CPU cores that others used while rounds were timed, 0 to 1."""
     warnings: tuple[str, ...] = ()
     """What a reader should know and no verdict says."""
     generations: tuple[tuple[Generation, ...], ...] = ()

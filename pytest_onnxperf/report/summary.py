@@ -79,7 +79,8 @@ def summary_lines(
         lines += [line for text in _not_compared(outcomes) for line in _wrapped(text)]
     if updating:
         lines += [line for text in updated for line in _wrapped(text)]
-        lines += [] if updated or not outcomes else ["updated: nothing, all is as recorded"]
+        if outcomes and not updated and not not_updated:
+            lines.append("updated: nothing, all is as recorded")
     lines += [line for text in not_updated for line in _wrapped(f"NOT UPDATED: {text}")]
     return lines
 
@@ -171,7 +172,19 @@ def _not_compared(outcomes: Sequence[Outcome]) -> Iterator[str]:
         count = sum(bool(o.verdict.other_environment) for o in outcomes)
         yield f"{count} compared in facts alone, with another device: {', '.join(sorted(others))}"
     yield from _not_applicable(outcomes)
+    yield from _warnings(outcomes)
     yield from _remarks(outcomes)
+
+
+def _warnings(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Say each warning once, with the measurements that it is about."""
+    about: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for warning in outcome.record.warnings:
+            about.setdefault(warning, []).append(_shortened(outcome.record.key.entry))
+    for warning, names in about.items():
+        more = ", ..." if len(names) > _MOST_NAMES else ""
+        yield f"{', '.join(names[:_MOST_NAMES])}{more}: {warning}"
 
 
 def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -183,7 +196,6 @@ def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
                 yield f"{name}: {comparison.text}"
             if comparison.since_anchor:
                 yield f"{name}: {comparison.since_anchor}"
-        yield from (f"{name}: {warning}" for warning in outcome.record.warnings)
     disturbed = [outcome.record for outcome in outcomes if outcome.record.disturbance]
     if disturbed:
         names = ", ".join(_shortened(record.key.entry) for record in disturbed[:_MOST_NAMES])

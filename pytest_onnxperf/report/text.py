@@ -106,7 +106,8 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
         yield from _wrapped("- If this is intended, record it:", "  ")
         yield f"    pytest --onnxperf-update {shlex.quote(nodeid)}"
     if outcome.kept:
-        yield f"- Look closer: onnxperf profile\n    {outcome.kept}"
+        look = "Look closer: onnxperf profile" if outcome.kept.endswith(".json") else "Logs of its processes:"
+        yield f"- {look}\n    {outcome.kept}"
 
 
 def _breaches(verdict: Verdict) -> Iterator[str]:

@@ -37,6 +37,10 @@ def as_arrays(feeds: Mapping[str, object]) -> dict[str, Array]:
     Raises:
         SettingError: A value is no array (a list has no type: `np.array(x, np.float32)` has), or its dtype is unknown.
     """
+    for name in feeds:
+        if not isinstance(name, str):
+            msg = f"feeds: expected names of inputs as keys, got {name!r}"
+            raise SettingError(msg)
     return {name: _as_array(name, value) for name, value in feeds.items()}
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pytest_onnxperf.core.errors import ModelError, OnnxPerfError, ProfileError, ProviderError
 from pytest_onnxperf.core.facts import facts_of
 from pytest_onnxperf.core.ort_log import forced_cpu_nodes_in_log
-from pytest_onnxperf.core.phases import joined, worse_of
+from pytest_onnxperf.core.phases import DECODE, PREFILL, joined, worse_of
 from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.core.providers import Provider, provider_of
 from pytest_onnxperf.core.tokens import FEW_DECODE_TOKENS, Generation, generation_metrics
@@ -183,7 +183,10 @@ def _phase_profiles(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, P
                 windows = files.setdefault(step["path"], [])
                 assert windows is not None
                 windows.append(tuple(step["window"]))
-        yield phase, joined([read_profile(path, windows) for path, windows in files.items()])
+        profile = joined([read_profile(path, windows) for path, windows in files.items()])
+        # A session that did not run in a phase, such as vision for a text, is none of it; the decoder always runs.
+        if profile.measured_runs or phase in (PREFILL, DECODE):
+            yield phase, profile
 
 
 def _warnings(opened: Mapping[str, Any]) -> tuple[str, ...]:

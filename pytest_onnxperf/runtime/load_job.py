@@ -72,9 +72,10 @@ class LoadJob:
         """Return no facts: the engine decides which requests share a step, and its steps are not profiled."""
         versions = worker.call("hello")["versions"]
         worker.close()
-        return Profiled(None, versions, why_not="requests at once are not profiled: judge facts by measure()")
+        return Profiled(None, versions, why_not=_NO_FACTS, is_possible=False)
 
 
+_NO_FACTS = "requests at once are not profiled: judge facts by measure()"
 _MEANING = {
     "static": "a request beyond the batch waits for a whole batch",
     "continuous": "requests join and leave the batch at any step",

@@ -81,6 +81,8 @@ class Profiled:
     phases: Mapping[str, Facts] = field(default_factory=dict)
     why_not: str = ""
     """Why there are no facts."""
+    is_possible: bool = True
+    """False where facts are none of what is measured, so that their absence is no state of its own."""
 
 
 Worker = InlineWorker | ProcessWorker
@@ -195,12 +197,14 @@ class Measurement:
             model=subject.model_text,
             environment=Environment(device.name, device.key, subject.provider.name, versions),
             facts=profiled.facts,
+            has_facts=profiled.is_possible,
             phases=profiled.phases,
             metrics=metrics | {"model_size": (float(size_bytes),)},
             not_measured=self._not_measured(metrics, profiled.why_not),
             rounds=sum(timing.rounds for timing in timings),
             threads=timings[0].threads if timings else 0,
             disturbance=disturbed if load > DISTURBED_SHARE else "",
+            other_load_ratio=load,
             warnings=tuple(dict.fromkeys(warning for timing in timings for warning in timing.warnings)),
             generations=tuple(timing.generations for timing in timings),
         )

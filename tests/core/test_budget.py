@@ -170,6 +170,11 @@ def test_a_budget_applies_by_ep_device_or_key(on: str) -> None:
     assert Budget({}, on).applies_to(environment(CUDA))
 
 
+@pytest.mark.parametrize("on", ["cpu", "CPU", "CPUExecutionProvider"])
+def test_every_spelling_of_an_ep_is_one(on: str) -> None:
+    assert parse_budget({"on": on}).on == "cpu"
+
+
 @pytest.mark.parametrize("on", ["cpu", "*h200*", "epyc"])
 def test_a_budget_of_another_device_does_not_apply(on: str) -> None:
     assert not Budget({}, on).applies_to(environment(CUDA))

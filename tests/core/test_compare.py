@@ -155,6 +155,20 @@ def test_a_disturbed_record_does_not_regress_in_time_and_does_in_facts() -> None
     assert found["memcpy"] is State.REGRESSED
 
 
+def test_a_slowdown_that_the_others_cannot_explain_regresses_all_the_same() -> None:
+    busy: dict[str, Any] = {"disturbance": "others used 50 %", "other_load_ratio": 0.5}
+    within = compare(record({"latency_p50": (39 * MS,)}, **busy), baseline(), tolerance=0.1)
+    beyond = compare(record({"latency_p50": (41 * MS,)}, **busy), baseline(), tolerance=0.1)
+    assert states(within)["latency_p50"] is State.DISTURBED
+    assert states(beyond)["latency_p50"] is State.REGRESSED
+    assert not any(comparison.since_anchor for comparison in (*within, *beyond))
+
+
+def test_a_record_without_facts_by_its_nature_has_none_to_compare() -> None:
+    found = states(compare(record(facts=None, has_facts=False), baseline(), tolerance=0.1))
+    assert set(found) == {"latency_p50"}
+
+
 def test_a_regression_says_both_numbers_with_their_unit_and_comes_first() -> None:
     slow = record({"latency_p50": (12 * MS,)})
     first = compare(slow, baseline(), tolerance=0.1)[0]

@@ -70,6 +70,19 @@ def test_a_phase_has_limits_of_its_own(kwargs: dict[str, Any], states: dict[str,
     assert {result.key: result.state for result in check(parse_budget(kwargs), measured)} == states
 
 
+def test_what_is_allowed_is_taken_off_in_each_session_and_phase_and_not_off_the_worst() -> None:
+    vision = facts(cpu_nodes=10, ops={f"{CPU}:Conv": 10})
+    decoder = facts(cpu_nodes=36, ops={f"{CPU}:MatMul": 36})
+    phases = {"prefill": decoder, "prefill.vision": vision, "decode": decoder}
+    measured = record(of=worse_of(phases), phases=phases)
+    for kwargs in (
+        {"max_cpu_nodes": 35, "allow_cpu_ops": "Conv"},
+        {"prefill": {"max_cpu_nodes": 35, "allow_cpu_ops": "Conv"}},
+    ):
+        (result,) = check(parse_budget(kwargs), measured)
+        assert (result.state, result.actual) == (Limit.BROKEN, "36 a run")
+
+
 def test_a_phase_budget_covers_all_sessions_of_the_phase() -> None:
     measured = record(phases={"prefill": facts(), "prefill.vision": facts(memcpy=4), "decode": facts()})
     (result,) = check(parse_budget({"prefill": {"max_memcpy": 3}}), measured)

@@ -211,3 +211,38 @@ def test_the_ep_is_that_of_the_models_configuration(generator_suite: Suite) -> N
     result.stdout.re_match_lines([".*(?i:cuda).*"])
     generator_suite.run_apart(*QUICK).assert_outcomes(passed=1)
     assert KEY.endswith(".cpu")
+
+
+def test_one_new_token_has_a_prefill_and_no_decode(generator_suite: Suite) -> None:
+    generator_suite.module("""
+        def test_decoder(genai_generator):
+            record = genai_generator("decoder").measure(prompt_tokens=20, new_tokens=1)
+            assert set(record.phases) == {"prefill"}
+            assert "ttft" in record.metrics
+            assert "decode_throughput" not in record.metrics
+    """)
+    generator_suite.run_apart(*QUICK).assert_outcomes(passed=1)
+
+
+def test_a_session_that_a_prompt_does_not_use_has_no_phase(suite: Suite) -> None:
+    genai_models.vision_language(suite.path / "vlm")
+    suite.module("""
+        import pytest
+
+        @pytest.mark.onnx_budget(max_memcpy=0)
+        def test_text(genai_generator):
+            record = genai_generator("vlm").measure(prompt="hello", new_tokens=4)
+            assert {"prefill", "prefill.embedding", "decode"} <= set(record.phases)
+            assert "prefill.vision" not in record.phases
+    """)
+    suite.run_apart(*QUICK).assert_outcomes(passed=1)
+
+
+def test_a_load_is_no_worse_in_strict_mode_for_having_no_facts(generator_suite: Suite) -> None:
+    generator_suite.module("""
+        def test_load(genai_generator):
+            genai_generator("decoder").measure_load(concurrency=[2], prompt_tokens=20, new_tokens=3, rounds=1)
+    """)
+    arguments = (*QUICK, "--onnxperf-tolerance=1000", "--onnxperf-baseline-processes=1")
+    generator_suite.run_apart(*arguments, "--onnxperf-update", "--onnxperf-update-force").assert_outcomes(passed=1)
+    generator_suite.run_apart(*arguments, "--onnxperf-strict").assert_outcomes(passed=1)

@@ -32,7 +32,7 @@ def profile(opened: LoadedModel, generation: Generation, decode_steps: int) -> d
     Raises:
         StepError: The model was opened without a `profile_prefix`, or `new_tokens` is too small (`input`).
     """
-    if decode_steps < 1 or decode_steps >= generation.new_tokens:
+    if decode_steps < min(1, generation.new_tokens - 1) or decode_steps >= generation.new_tokens:
         msg = f"`decode_steps` must be 1 to {generation.new_tokens - 1} (`new_tokens` - 1), got {decode_steps}"
         fail("input", msg)
     generation.round()  # what a first run does besides is not profiled

@@ -35,7 +35,7 @@ def peak_rss_bytes() -> int | None:
 
 
 class LoadMeter:
-    """Measures how much of the machine other processes used between two readings."""
+    """Measures how much of the usable cores other processes used between two readings."""
 
     def __init__(self, clock_s: float) -> None:
         self._start_s = clock_s
@@ -53,11 +53,12 @@ class LoadMeter:
 
 def _busy_s() -> dict[str, float] | None:
     try:
+        usable = {f"cpu{number}" for number in os.sched_getaffinity(0)}
         with open("/proc/stat", encoding="ascii") as stat:
-            fields = stat.readline().split()[1:]
+            rows = [line.split() for line in stat if line.split(" ", 1)[0] in usable]
         ticks_per_s = os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, AttributeError):
         return None
     times = os.times()
-    machine = sum(int(fields[place]) for place in _BUSY_FIELDS if place < len(fields)) / ticks_per_s
-    return {"machine": machine, "own": times.user + times.system}
+    ticks = sum(int(row[1 + place]) for row in rows for place in _BUSY_FIELDS if 1 + place < len(row))
+    return {"machine": ticks / ticks_per_s, "own": times.user + times.system}
