@@ -4,8 +4,9 @@
 model: exits with 1 where they differ by more than 2 %. The same loop over a second model that ORT profiles, against the
 bare one: why a process that is timed is never profiled. And what a whole measurement costs beyond its rounds.
 
-Each ratio is the median over triples of neighbouring blocks of the ratio of their medians. Triples are added until the
-95 % interval of the first (by order statistics) lies on one side of the limit, or there are enough.
+Each ratio is the median over triples of neighbouring generations. They are short, since on a shared machine the speed
+changes within tenths of a second. Triples are added until the 95 % interval of the first ratio (by order statistics)
+lies on one side of the limit, or there are enough.
 """
 
 from __future__ import annotations
@@ -44,23 +45,16 @@ SIZE: Final = Size(layers=4, hidden=256, heads=8, kv_heads=4, inner=512, context
 """A step takes about a millisecond, so that the loop around it is a small part of it, as in a real decoder."""
 PROMPT_TOKENS: Final = 32
 NEW_TOKENS: Final = 17
-BLOCK: Final = 6
-"""Generations in a block."""
-TRIPLES: Final = 25
-MOST_TRIPLES: Final = 250
-MOST_PROFILED: Final = 100
-"""Blocks of the profiled loop; ORT keeps a million events of a session, and then drops them at less cost."""
+TRIPLES: Final = 200
+MOST_TRIPLES: Final = 1200
+MOST_PROFILED: Final = 300
+"""Generations of the profiled loop; ORT keeps a million events of a session, and then drops them at less cost."""
 MEASUREMENTS: Final = 3
 
 
 def bare_loop(model: Any, ids: Any) -> float:
     """What a person writes who wants to know the tokens per second of a model, after its first token."""
     gc.collect()  # as the plugin does before a block: the generation after it finds cold caches
-    return median(bare_generation(model, ids) for _ in range(BLOCK))
-
-
-def bare_generation(model: Any, ids: Any) -> float:
-    """Generate once and return the tokens per second."""
     params = onnxruntime_genai.GeneratorParams(model)
     length = ids.shape[1] + NEW_TOKENS
     params.set_search_options(max_length=length, min_length=length, do_sample=False)
@@ -76,8 +70,8 @@ def bare_generation(model: Any, ids: Any) -> float:
 
 
 def of_plugin(steps: GeneratorSteps) -> float:
-    """The decode throughput that the plugin reports of a block."""
-    block = steps.block(min_rounds=BLOCK, max_time_s=0.0)
+    """The decode throughput that the plugin reports of one generation."""
+    block = steps.block(min_rounds=1, max_time_s=0.0)
     generations = [Generation(each["append_ns"], each["first_ns"], tuple(each["gaps_ns"])) for each in block["rounds"]]
     return generation_metrics(generations, PROMPT_TOKENS, 1)["decode_throughput"]
 
@@ -98,7 +92,7 @@ def profiled_model(directory: Path) -> Any:
 
 
 class Comparison:
-    """The models, and what each loop found in each of its blocks so far."""
+    """The models, and what each loop found in each of its generations so far."""
 
     def __init__(self, directory: Path) -> None:
         self._steps = steps = GeneratorSteps()
@@ -117,7 +111,7 @@ class Comparison:
         self._found: dict[str, list[float]] = {name: [] for name in self._loops}
 
     def add_triple(self) -> None:
-        """Run a block of each, in random order."""
+        """Generate once with each, in random order."""
         for name in self._generator.sample(sorted(self._loops), len(self._loops)):
             if name != "profiled" or len(self._found[name]) < MOST_PROFILED:
                 self._found[name].append(self._loops[name]())
@@ -144,7 +138,7 @@ class Comparison:
                 f"ratio {ratio:.4f} [{low:.4f} to {high:.4f}]"
             )
         count = len(self._found["bare"])
-        return "\n".join([*lines, f"{count} triples of blocks of {BLOCK} generations of {NEW_TOKENS} tokens"])
+        return "\n".join([*lines, f"{count} triples of generations of {NEW_TOKENS} tokens"])
 
 
 def whole_cost(directory: Path) -> float:
