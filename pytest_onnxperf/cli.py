@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from pytest_onnxperf.core.errors import ProfileError
+from pytest_onnxperf.core.errors import OnnxPerfError, SettingError
 from pytest_onnxperf.core.facts import Facts, facts_of
 from pytest_onnxperf.core.ops import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from pytest_onnxperf.core.profile import Profile
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = options.command(options)
         sys.stdout.flush()
-    except ProfileError as error:
+    except OnnxPerfError as error:
         print(f"onnxperf: {error}", file=sys.stderr)
         return UNREADABLE
     except BrokenPipeError:  # `| head` has seen enough; nothing more can be written, not even at exit
@@ -72,12 +72,45 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("--exit-code", action="store_true", help="Exit with 1 if a fact differs (time alone does not)")
     diff.add_argument("--json", action="store_true", help="Write one JSON object")
     diff.set_defaults(command=_diff)
+    _add_explain(commands.add_parser(
+        "explain",
+        help="What a model does on an execution provider, and why",
+        description="Profile a few runs of a model (a file, or a directory of ONNX Runtime GenAI) and say what forces "
+        "its memcpy nodes, which nodes run on the CPU and why, which attention kernels run, what bounds its operators, "
+        "and what to do.",
+        epilog="Exit codes: 0, 1 (found, with --fail-on), 2 (an error, or it cannot be told; the reason is on stderr).",
+    ))  # fmt: skip
     return parser
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="ONNX file, or directory with genai_config.json")
+    parser.add_argument("--ep", default="auto", help="Execution provider, as for --onnxperf-ep [%(default)s]")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=SIZE",
+                        help="Size of a symbolic dimension, or a whole input: batch=1, image=1x3x224x224")  # fmt: skip
+    parser.add_argument("--provider-option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--session-option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--threads", type=_number, default=0, help="Intra-op threads [all cores that may be used]")
+    parser.add_argument("--runs", type=_number, default=3, help="Profiled runs, or decode steps [%(default)s]")
+    parser.add_argument("--prompt-tokens", type=_number, default=64, help="Of a generator [%(default)s]")
+    parser.add_argument("--new-tokens", type=_number, default=8, help="Of a generator [%(default)s]")
+    parser.add_argument("--measure-ceilings", action="store_true",
+                        help="Measure what a large product and a large copy attain, for the roofline")  # fmt: skip
+    parser.add_argument("--fail-on", default="", metavar="WHAT,...", help="Exit with 1 for memcpy, cpu or unfused")
+    parser.add_argument("--json", action="store_true", help="Write one JSON object")
+    parser.set_defaults(command=_explain)
 
 
 def _rows(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         msg = f"expected a number of rows, 0 or more, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text):
+        msg = f"expected a whole number, 1 or more, got {text!r}"
         raise argparse.ArgumentTypeError(msg)
     return int(text)
 
@@ -102,6 +135,27 @@ def _diff(options: argparse.Namespace) -> int:
     if options.exit_code and (changes.old_unavailable is not None or changes.new_unavailable is not None):
         return UNREADABLE  # what cannot be told is neither the same nor different
     return DIFFERS if options.exit_code and changes.differs else SAME
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from . import explain_command  # it loads numpy and what measures, which the other commands need not
+
+    names = [name.strip() for name in options.fail_on.split(",") if name.strip()]
+    for name in names:
+        if name not in explain_command.FAIL_ON:
+            msg = f"--fail-on: expected {', '.join(explain_command.FAIL_ON)}, got {name!r}"
+            raise SettingError(msg)
+    explained = explain_command.run(options)
+    if options.json:
+        _write([json.dumps(explain_command.plain(explained), indent=2)])
+    else:
+        _write(explain_command.lines(explained))
+    found, unknown = explained.failing(names)
+    for name in found:
+        print(f"onnxperf: --fail-on {name}: found", file=sys.stderr)
+    for name in unknown:
+        print(f"onnxperf: --fail-on {name}: it cannot be told", file=sys.stderr)
+    return DIFFERS if found else UNREADABLE if unknown else SAME
 
 
 def _json_of_profile(profile: Profile, facts: Facts) -> dict[str, object]:

@@ -63,6 +63,8 @@ OPTIONS: Final = (
            ("fail", "skip", "pass"), in_marker=True),
     Option("timing", "choice", "on", "`off` measures facts alone: fast, and the same on every machine", ("on", "off"),
            in_marker=True),
+    Option("explain", "flag", False, "Say of every measurement why its facts are what they are: memcpy culprits, "
+           "placement, attention kernels, roofline; without it only of those that fail"),
     Option("isolation", "choice", "process", "Where rounds run: in fresh processes, or (`none`, for debuggers) in the "
            "test's own", ("process", "none"), in_marker=True),
     Option("warmup_rounds", "int", 5, "Untimed rounds before the first timed one; the first is the cold start", low=1,

@@ -15,7 +15,7 @@ from .runtime.child.machine import cores
 from .runtime.child.session import StepError
 from .runtime.generator_job import GeneratorJob, configured_provider
 from .runtime.load_job import LoadJob
-from .workbench import Workbench, checked_mapping, checked_path, failed
+from .workbench import Workbench, checked_attention, checked_mapping, checked_path, checked_variables, failed
 
 if TYPE_CHECKING:
     from .core.record import Record
@@ -35,12 +35,15 @@ class GenaiGenerators:
         *,
         ep: str | None = None,
         provider_options: Mapping[str, object] | None = None,
+        attention_backend: str | None = None,
+        environment: Mapping[str, str] | None = None,
         overlay: Mapping[str, object] | None = None,
         label: str = "",
     ) -> GenaiGenerator:
         """Return a handle; nothing is loaded before it is asked to measure or generate.
 
         The EP is that of the model's own genai_config.json unless the test demands one or the options name one.
+        `attention_backend` and `environment` are as in `onnx_session`.
         """
         __tracebackhide__ = True  # the place of a skip is the test's line
         bench = self._bench
@@ -49,12 +52,15 @@ class GenaiGenerators:
             given = bench.demanded(ep)
             if given is None and bench.settings.names_ep:
                 given = bench.provider(None)
+            provider = given or configured_provider(directory)
+            options, variables = checked_attention("genai_generator", provider, provider_options, attention_backend)
             job = GeneratorJob(
                 model=directory,
                 model_text=directory.name if Path(model).is_absolute() else str(model),
-                provider=given or configured_provider(directory),
+                provider=provider,
                 is_provider_given=given is not None,
-                provider_options=checked_mapping("provider_options", provider_options, "genai_generator"),
+                provider_options=options,
+                variables=variables | checked_variables(environment, "genai_generator"),
                 overlay=checked_mapping("overlay", overlay, "genai_generator"),
             )
         except OnnxPerfError as error:

@@ -16,7 +16,7 @@ from .runtime.child.element_types import InputError
 from .runtime.child.machine import cores
 from .runtime.child.session import StepError, create_session
 from .runtime.session_job import SessionJob
-from .workbench import Workbench, checked_mapping, checked_path, failed
+from .workbench import Workbench, checked_attention, checked_mapping, checked_path, checked_variables, failed
 
 if TYPE_CHECKING:
     from .core.record import Record
@@ -36,6 +36,8 @@ class OnnxSessions:
         *,
         ep: str | None = None,
         provider_options: Mapping[str, object] | None = None,
+        attention_backend: str | None = None,
+        environment: Mapping[str, str] | None = None,
         session_options: Mapping[str, object] | None = None,
         free_dimensions: Mapping[str, int] | None = None,
         bind: bool = False,
@@ -45,15 +47,19 @@ class OnnxSessions:
         """Return a handle; nothing is started before it is asked to measure or run.
 
         A test that demands an EP which does not run here is skipped with the reason, unless the options name that EP:
-        then it fails.
+        then it fails. `attention_backend` allows CUDA one attention kernel alone, `flash` say, and unfused attention,
+        which stays on. `environment` sets variables of the measuring processes; the live session has those of the test.
         """
         __tracebackhide__ = True  # the place of a skip is the test's line
         try:
+            provider = self._bench.provider(ep)
+            options, variables = checked_attention("onnx_session", provider, provider_options, attention_backend)
             job = SessionJob(
                 model=checked_path(model, "onnx_session").absolute(),
                 model_text=Path(model).name if Path(model).is_absolute() else str(model),
-                provider=self._bench.provider(ep),
-                provider_options=checked_mapping("provider_options", provider_options, "onnx_session"),
+                provider=provider,
+                provider_options=options,
+                variables=variables | checked_variables(environment, "onnx_session"),
                 session_options=checked_mapping("session_options", session_options, "onnx_session"),
                 free_dimensions=_sizes(free_dimensions),
                 custom_op_libraries=tuple(str(Path(path).absolute()) for path in custom_op_libraries),

@@ -146,7 +146,7 @@ class Hooks:
         lines = summary_lines(
             [outcome for test in self._tests.values() for outcome in test.outcomes],
             updating=self._active.settings.update, updated=self._updated, not_updated=self._not_updated,
-            verbosity=config.get_verbosity(),
+            verbosity=config.get_verbosity(), explaining=self._active.settings.explain,
         )  # fmt: skip
         if lines:
             terminalreporter.write_sep("=", "onnxperf")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .core.budget import Budget, Value, parse_budget
+from .core.budget import Budget, parse_budget
 from .core.errors import BudgetError, SettingError
 from .declare import BUDGET, MEASURE
 from .settings import Settings, with_marker
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pytest
+
+    from .core.limits import Value
 
 
 def budgets_of(item: pytest.Item) -> tuple[Budget, ...]:

@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import shutil
 import subprocess
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,6 @@ from .core.baseline import changes, entry_of
 from .core.environment import Environment
 from .core.errors import BaselineError, ProviderError
 from .core.judge import Policy, Verdict, judge
-from .core.outcome import Outcome, TestOutcome
 from .core.providers import Provider, provider_of
 from .marks import budgets_of, settings_of
 from .progress import Progress
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .core.budget import Budget
+    from .core.outcome import Outcome, TestOutcome
     from .core.record import Record, TestKey
     from .settings import Settings
 
@@ -132,15 +133,15 @@ class ActiveSession:
         device = describe_device(provider.short, provider_options, self.settings.device)
         self.store.find(key, Environment(device.name, device.key, provider.name, {}))
 
-    def keep(self, item: pytest.Item, record: Record, verdict: Verdict, directory: Path) -> None:
+    def keep(self, item: pytest.Item, outcome: Outcome, directory: Path) -> None:
         """Keep an outcome; its profile and logs stay where the test fails by it, for a closer look."""
-        kept = ""
+        kept, verdict = "", outcome.verdict
         if verdict.fails:
             kept = str(next(directory.glob("profile*.json"), directory))
         if not verdict.fails:
             shutil.rmtree(directory, ignore_errors=True)
         updatable = self.settings.update and not verdict.broken and not verdict.fails
-        self.outcomes(item).append(Outcome(record, verdict, updatable, kept))
+        self.outcomes(item).append(replace(outcome, updatable=updatable, kept=kept))
 
 
 def _genai_version() -> dict[str, str]:

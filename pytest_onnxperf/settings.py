@@ -34,6 +34,7 @@ class Settings:
     strict: bool
     unverifiable: Literal["fail", "skip", "pass"]
     timing: str
+    explain: bool
     isolation: Literal["process", "none"]
     warmup_rounds: int
     min_rounds: int

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from .core.attention_backend import OPTION, backend_settings
 from .core.errors import BaselineError, OnnxPerfError, ProviderError, SettingError
 from .core.judge import is_suspicious
-from .core.providers import Provider, provider_of
+from .core.outcome import Outcome
+from .core.providers import CPU, Provider, provider_of
 from .core.record import Record, TestKey
 from .runtime.measure import Measurement, Plan, Subject
 
@@ -84,6 +86,10 @@ class Workbench:
             self._active.check_baseline(key, subject.provider, subject.provider_options)
             record = measurement.record(key, lambda record: is_suspicious(self._active.judge(self._item, record)))
             verdict = self._active.judge(self._item, record)
+            explanation = None
+            if self.settings.explain or verdict.fails:
+                on_device = subject.provider.name != CPU
+                explanation = measurement.explain(record, in_process=on_device or self.settings.explain)
         except BaselineError as error:
             msg = f"the baseline of this test cannot be used.\n{error}"
             raise failed(msg) from None
@@ -95,7 +101,7 @@ class Workbench:
             raise
         finally:
             self._active.progress.clear()
-        self._active.keep(self._item, record, verdict, directory)
+        self._active.keep(self._item, Outcome(record, verdict, explanation=explanation), directory)
         return record
 
     def _checked_label(self, label: object) -> str:
@@ -150,6 +156,38 @@ def checked_path(value: object, function: str) -> Path:
         msg = f"{function}(model): expected a path, got {value!r:.80}"
         raise SettingError(msg)
     return Path(value)
+
+
+def checked_attention(
+    function: str, provider: Provider, provider_options: Mapping[str, Any] | None, backend: str | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the provider options and the environment variables of a session.
+
+    Raises:
+        SettingError: The options are no dict, or the attention kernel cannot be chosen.
+    """
+    options = checked_mapping("provider_options", provider_options, function)
+    if backend is None:
+        return options, {}
+    chosen, variables = backend_settings(backend, provider)
+    if OPTION in options:
+        msg = f"{function}: attention_backend sets the provider option `{OPTION}`, which is given too: leave one out"
+        raise SettingError(msg)
+    return options | chosen, variables
+
+
+def checked_variables(value: Mapping[str, Any] | None, function: str) -> dict[str, str]:
+    """Return environment variables.
+
+    Raises:
+        SettingError: They are no dict of texts.
+    """
+    variables = checked_mapping("environment", value, function)
+    for name, text in variables.items():
+        if not isinstance(name, str) or not isinstance(text, str) or not name or "=" in name or "\0" in name + text:
+            msg = f"{function}(environment=...): expected a dict of texts, got {name!r}: {text!r:.80}"
+            raise SettingError(msg)
+    return variables
 
 
 def checked_mapping(name: str, value: Mapping[str, Any] | None, function: str) -> dict[str, Any]:

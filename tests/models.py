@@ -7,7 +7,7 @@ bytes. All load in onnxruntime 1.20 (IR 8 to 10, opset 17 to 21) but `opset24` a
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import onnx
@@ -187,6 +187,200 @@ def cpu_island(path: Path, *, size: int = 16, seed: int = 0) -> Path:
     return _write(path, graph.model())
 
 
+def two_islands(path: Path, *, width: int = 16, seed: int = 0) -> Path:
+    """x [batch, width] -> y: two Hardmax, which only the CPU has, between MatMul, Mul and Add."""
+    graph = _Graph(seed)
+    value = graph.input("x", FLOAT, ["batch", width])
+    value = graph.node("MatMul", value, graph.weight("w", width, width), out="product")
+    value = graph.node("Hardmax", value, out="first")
+    value = graph.node("Mul", value, graph.weight("factor", width), out="scaled")
+    value = graph.node("Hardmax", value, out="second")
+    graph.node("Add", value, graph.weight("b", width), out="y")
+    graph.output("y", FLOAT, ["batch", width])
+    return _write(path, graph.model())
+
+
+def _island(graph: _Graph, value: str, name: str, out: str) -> str:
+    """Add Mul, Hardmax and Add to a graph in which `w` and `b` can be seen."""
+    value = graph.node("Mul", value, "w", out=f"{name}/scaled")
+    value = graph.node("Hardmax", value, out=f"{name}/hardmax")
+    return graph.node("Add", value, "b", out=out)
+
+
+def if_island(path: Path, *, width: int = 16, seed: int = 0) -> Path:
+    """x [batch, width], chosen (bool) -> y: an island on the CPU in the then branch; the else branch has none."""
+    then, otherwise = _Graph(), _Graph()
+    _island(then, "start", "then", "then_y")
+    then.output("then_y", FLOAT, ["batch", width])
+    otherwise.node("Add", "start", "b", out="else_y")
+    otherwise.output("else_y", FLOAT, ["batch", width])
+    graph = _Graph(seed)
+    graph.node("Relu", graph.input("x", FLOAT, ["batch", width]), out="start")
+    chosen = graph.input("chosen", TensorProto.BOOL, [])
+    graph.weight("w", width)
+    graph.weight("b", width)
+    value = graph.node("If", chosen, out="end", then_branch=then.proto("then"), else_branch=otherwise.proto("else"))
+    graph.node("Tanh", value, out="y")
+    graph.output("y", FLOAT, ["batch", width])
+    return _write(path, graph.model())
+
+
+def loop_island(path: Path, *, trips: int = 3, width: int = 16, seed: int = 0) -> Path:
+    """x [batch, width] -> y: a Loop with an island on the CPU in its body, between Relu and Tanh."""
+    body = _Graph()
+    body.input("trip", INT64, [])
+    body.input("go_on_in", TensorProto.BOOL, [])
+    body.input("state_in", FLOAT, ["batch", width])
+    body.node("Identity", "go_on_in", out="go_on_out")
+    _island(body, "state_in", "body", "state_out")
+    body.output("go_on_out", TensorProto.BOOL, [])
+    body.output("state_out", FLOAT, ["batch", width])
+    graph = _Graph(seed)
+    graph.weight("w", width)
+    graph.weight("b", width)
+    count, go_on = graph.constant("trips", trips), graph.constant("go_on", True, np.bool_)
+    value = graph.node("Relu", graph.input("x", FLOAT, ["batch", width]), out="start")
+    value = graph.node("Loop", count, go_on, value, out="end", body=body.proto("body"))
+    graph.node("Tanh", value, out="y")
+    graph.output("y", FLOAT, ["batch", width])
+    return _write(path, graph.model())
+
+
+def scan_island(path: Path, *, width: int = 16, seed: int = 0) -> Path:
+    """x [seq, width] -> y [seq, width]: a Scan with an island on the CPU in its body."""
+    body = _Graph()
+    body.input("state_in", FLOAT, [width])
+    body.input("row", FLOAT, [width])
+    body.node("Add", "state_in", "row", out="state_out")
+    _island(body, "state_out", "body", "row_out")
+    body.output("state_out", FLOAT, [width])
+    body.output("row_out", FLOAT, [width])
+    graph = _Graph(seed)
+    graph.weight("w", width)
+    graph.weight("b", width)
+    value = graph.node("Relu", graph.input("x", FLOAT, ["seq", width]), out="start")
+    state = graph.constant("state", np.zeros(width), np.float32)
+    graph.add("Scan", [state, value], ["last", "rows"], body=body.proto("body"), num_scan_inputs=1)
+    graph.node("Tanh", "rows", out="y")
+    graph.output("y", FLOAT, ["seq", width])
+    return _write(path, graph.model())
+
+
+def shape_chain(path: Path, *, width: int = 16, seed: int = 0) -> Path:
+    """x [batch, width] -> y: zeros of a computed shape joined to a product, so that shape nodes feed a tensor."""
+    graph = _Graph(seed)
+    value = graph.input("x", FLOAT, ["batch", width])
+    value = graph.node("MatMul", value, graph.weight("w", width, width), out="product")
+    batch = graph.node("Gather", graph.node("Shape", value, out="shape"), graph.constant("index", 0), out="rows")
+    batch = graph.node("Mul", batch, graph.constant("two", 2), out="twice")
+    batch = graph.node("Unsqueeze", batch, graph.constant("axis", [0]), out="row_dim")
+    shape = graph.node("Concat", batch, graph.constant("columns", [width]), out="zeros_shape", axis=0)
+    zeros = graph.node("ConstantOfShape", shape, out="zeros")
+    value = graph.node("Concat", value, zeros, out="joined", axis=0)
+    graph.node("Relu", value, out="y")
+    graph.output("y", FLOAT, ["more", width])
+    return _write(path, graph.model())
+
+
+def nested_islands(path: Path, *, depth: int = 4, width: int = 16, seed: int = 0) -> Path:
+    """x [batch, width], chosen (bool) -> y: If in If, `depth` of them, an island on the CPU in the innermost."""
+    graph = _Graph(seed)
+    graph.node("Relu", graph.input("x", FLOAT, ["batch", width]), out="start")
+    graph.input("chosen", TensorProto.BOOL, [])
+    graph.weight("w", width)
+    graph.weight("b", width)
+    inner = _Graph()
+    inner.node("Add", inner.node("Hardmax", "start", out="innermost"), "b", out=f"level{depth}_y")
+    inner.output(f"level{depth}_y", FLOAT, ["batch", width])
+    for level in range(depth - 1, -1, -1):
+        outer, otherwise = (graph if level == 0 else _Graph()), _Graph()
+        otherwise.node("Add", "start", "b", out=f"else{level + 1}_y")
+        otherwise.output(f"else{level + 1}_y", FLOAT, ["batch", width])
+        branches = {
+            "then_branch": inner.proto(f"then{level + 1}"),
+            "else_branch": otherwise.proto(f"else{level + 1}"),
+        }
+        out = "y" if level == 0 else f"level{level}_y"
+        outer.node("If", "chosen", out=out, **branches)
+        outer.output(out, FLOAT, ["batch", width])
+        inner = outer
+    return _write(path, graph.model())
+
+
+ODD_NAMES = ("", 'a "quoted" name', "two words (Hardmax)", "first line\nsecond line", "", "Hardmax_3")
+
+
+def odd_names(path: Path, *, width: int = 8, seed: int = 0) -> Path:
+    """x [batch, width] -> y: a Hardmax for each of `ODD_NAMES`, after a Mul without a name."""
+    graph = _Graph(seed)
+    value = graph.input("x", FLOAT, ["batch", width])
+    factor = graph.weight("factor", width)
+    for index, name in enumerate(ODD_NAMES):
+        value = graph.node("Mul", value, factor, out=f"scaled{index}")
+        graph.nodes[-1].name = ""
+        value = graph.node("Hardmax", value, out=f"hardmax{index}")
+        graph.nodes[-1].name = name
+    graph.node("Relu", value, out="y")
+    graph.output("y", FLOAT, ["batch", width])
+    return _write(path, graph.model())
+
+
+def device_length(path: Path, *, heads: int = 4, head_size: int = 16) -> Path:
+    """query, key, value [batch, seq, hidden], seqlens_k [batch], total [1] -> y: GroupQueryAttention.
+
+    It takes the total length, which an Add computes on the device, in host memory.
+    """
+    hidden = heads * head_size
+    graph = _Graph()
+    parts = [graph.input(name, FLOAT, ["batch", "seq", hidden]) for name in ("query", "key", "value")]
+    lengths = graph.input("seqlens_k", TensorProto.INT32, ["batch"])
+    total = graph.input("total", TensorProto.INT32, [1])
+    total = graph.node("Add", total, graph.constant("nothing", [0], np.int32), out="total_sequence_length")
+    inputs = [*parts, "", "", lengths, total]
+    kept = {"num_heads": heads, "kv_num_heads": heads}
+    graph.add("GroupQueryAttention", inputs, ["attention", "key_out", "value_out"], domain=MICROSOFT, **kept)
+    graph.node("Tanh", "attention", out="y")
+    graph.output("y", FLOAT, ["batch", "seq", hidden])
+    return _write(path, graph.model())
+
+
+def shared_values(path: Path, *, width: int = 16, seed: int = 0) -> Path:
+    """x [batch, width] -> y: x goes into Hardmax on the CPU and Mul on a device, and so does a captured value in an If.
+
+    The condition of the If is computed from x on the device, and the If takes it on the host.
+    """
+    then, otherwise = _Graph(), _Graph()
+    both = then.node("Add", then.node("Hardmax", "start", out="then_hard"), "start", out="then_sum")
+    then.node("Mul", both, "w", out="then_y")
+    then.output("then_y", FLOAT, ["batch", width])
+    otherwise.node("Add", "start", "w", out="else_y")
+    otherwise.output("else_y", FLOAT, ["batch", width])
+    graph = _Graph(seed)
+    value = graph.input("x", FLOAT, ["batch", width])
+    hard = graph.node("Hardmax", value, out="hard")
+    scaled = graph.node("Mul", value, graph.weight("w", width), out="scaled")
+    graph.node("Add", hard, scaled, out="start")
+    largest = graph.node("ReduceMax", value, out="largest", keepdims=0)
+    chosen = graph.node("Greater", largest, graph.constant("nothing", 0, np.float32), out="chosen")
+    value = graph.node("If", chosen, out="end", then_branch=then.proto("then"), else_branch=otherwise.proto("else"))
+    graph.node("Tanh", value, out="y")
+    graph.output("y", FLOAT, ["batch", width])
+    return _write(path, graph.model())
+
+
+def other_type(path: Path, *, width: int = 16, seed: int = 0) -> Path:
+    """x [batch, width] -> y: Softmax in float, and in double, for which devices seldom have a kernel."""
+    graph = _Graph(seed)
+    value = graph.input("x", FLOAT, ["batch", width])
+    value = graph.node("Softmax", value, out="float_scores")
+    wide = graph.node("Cast", value, out="wide", to=TensorProto.DOUBLE)
+    wide = graph.node("Softmax", wide, out="double_scores")
+    value = graph.node("Cast", wide, out="narrow", to=FLOAT)
+    graph.node("Relu", value, out="y")
+    graph.output("y", FLOAT, ["batch", width])
+    return _write(path, graph.model())
+
+
 def loop_model(path: Path, *, trips: int | None = 4, width: int = 16, seed: int = 0) -> Path:
     """x [batch, width] -> y: a Loop over MatMul and Add between Relu and Tanh.
 
@@ -272,6 +466,66 @@ def opset24(path: Path, *, heads: int = 4, head_size: int = 16, seed: int = 0) -
     graph.node("Reshape", value, graph.constant("new_shape", [0, 0, heads, head_size]), out="y")
     graph.output("y", FLOAT, ["batch", "seq", heads, head_size])
     return _write(path, graph.model(opset=24, ir_version=12))
+
+
+def attention(
+    path: Path,
+    form: Literal["gqa", "attention", "unfused"] = "gqa",
+    *,
+    seq: int = 32,
+    past: int = 0,
+    heads: int = 4,
+    kv_heads: int = 2,
+    head_size: int = 64,
+    element_type: int = FLOAT,
+    window: int = 0,
+    layers: int = 1,
+) -> Path:
+    """Attention and little else, of one sequence: GroupQueryAttention with a cache, ai.onnx Attention or its parts.
+
+    gqa: query [1, seq, hidden], key, value, past_key, past_value [1, kv_heads, past, head_size] -> y and the caches;
+    attention (opset 23): query, key, value [1, seq, hidden] -> y; unfused: query [1, heads, seq, head_size],
+    key [1, heads, head_size, total], value [1, heads, total, head_size] -> y. With more layers, each one's result is
+    the query of the next; they share key and value.
+    """
+    graph = _Graph()
+    total, hidden, kv_hidden = past + seq, heads * head_size, kv_heads * head_size
+    shapes = {"query": (1, seq, hidden), "key": (1, seq, hidden), "value": (1, seq, hidden)}
+    if form == "gqa":
+        shapes |= dict.fromkeys(("key", "value"), (1, seq, kv_hidden))
+        shapes |= dict.fromkeys(("past_key", "past_value"), (1, kv_heads, past, head_size))
+        lengths = [graph.constant("seqlens_k", [total - 1], np.int32), graph.constant("total", [total], np.int32)]
+    elif form == "unfused":
+        shapes = {"query": (1, heads, seq, head_size), "value": (1, heads, total, head_size)}
+        shapes["key"] = (1, heads, head_size, total)
+        scale = graph.constant(
+            "scale", head_size**-0.5, np.float16 if element_type == TensorProto.FLOAT16 else np.float32
+        )
+    for name, shape in shapes.items():
+        graph.input(name, element_type, shape)
+    value = "query"
+    for layer in range(layers):
+        out = f"attended{layer}"
+        if form == "gqa":
+            kept = {"local_window_size": window} if window else {}
+            caches = [f"present_{kind}{layer}" for kind in ("key", "value")]
+            inputs = [value, "key", "value", "past_key", "past_value", *lengths]
+            graph.add("GroupQueryAttention", inputs, [out, *caches], domain=MICROSOFT, num_heads=heads,
+                      kv_num_heads=kv_heads, **kept)  # fmt: skip
+            for name in caches:
+                graph.output(name, element_type, (1, kv_heads, total, head_size))
+        elif form == "attention":
+            heads_of = {"q_num_heads": heads, "kv_num_heads": heads}
+            graph.node("Attention", value, "key", "value", out=out, is_causal=1, **heads_of)
+        else:
+            scores = graph.node("MatMul", value, "key", out=f"scores{layer}")
+            scores = graph.node("Mul", scores, scale, out=f"scaled{layer}")
+            scores = graph.node("Softmax", scores, out=f"probabilities{layer}", axis=-1)
+            graph.node("MatMul", scores, "value", out=out)
+        value = out
+    graph.node("Tanh", value, out="y")
+    graph.output("y", element_type, shapes["query"])
+    return _write(path, graph.model(opset=23 if form == "attention" else 17, ir_version=10))
 
 
 def every_type(path: Path, element_type: int) -> Path:

@@ -6,17 +6,14 @@ significant digits. An array of entries would merge into a valid file with the w
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from .errors import BaselineError
-from .metrics import METRIC, STORED_METRIC
-from .units import significant
+from .metrics import METRIC
+from .units import NS_PER_MS, significant
 
 if TYPE_CHECKING:
     from .facts import Facts as RunFacts
@@ -26,6 +23,8 @@ SCHEMA: Final = 1
 
 # Facts of which fewer are better. Everything else that differs has no better side, but for a fused op that is lost.
 FEWER_IS_BETTER: Final = ("memcpy", "cpu_nodes")
+
+_LEAST_SHARE: Final = 0.01
 
 Facts = dict[str, int | dict[str, int]]
 
@@ -55,6 +54,12 @@ class Entry:
     """For a generator: `prefill` and `decode`, each with facts of its own."""
     metrics: dict[str, list[float]] = field(default_factory=dict)
     """Stored metric name (`latency_p50_ms`) -> one value per process, in the unit of the name."""
+    options: dict[str, str] = field(default_factory=dict)
+    """What was set that changes what runs."""
+    op_shares: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Phase (`run` for a session) -> `<provider>:<op type>` -> its share of the node time of a profiled run, 0 to 1."""
+    node_ms: dict[str, float] = field(default_factory=dict)
+    """Phase -> that node time, in ms. Profiling costs time itself: it explains, and is never judged."""
     note: str = ""
     """Free text of a person; updates keep it."""
 
@@ -77,9 +82,39 @@ def entry_of(record: Record, date: str, commit: str, with_times: bool = True) ->
         metric = METRIC[name]
         if metric.gated and (with_times or not metric.is_timed):
             metrics[metric.stored_name] = [significant(value / metric.per_unit) for value in values]
+    is_timed = any(METRIC[name].is_timed for name in record.metrics)
     counted: Facts = {name: facts[name] for name in FEWER_IS_BETTER if name in facts}
     anchor = Anchor(date, counted, {name: significant(median(values)) for name, values in metrics.items()})
-    return Entry(date, anchor, commit, dict(record.environment.versions), facts, phases, metrics)
+    shares, node_ms = op_times(record) if with_times and is_timed else ({}, {})
+    return Entry(
+        date=date,
+        anchor=anchor,
+        commit=commit,
+        versions=dict(record.environment.versions),
+        facts=facts,
+        phases=phases,
+        metrics=metrics,
+        options=dict(record.options),
+        op_shares=shares,
+        node_ms=node_ms,
+    )
+
+
+def op_times(record: Record) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """Return the shares of the op types in each phase, those of at least 1 % (a choice), and the node time in ms."""
+    tables = {"run": record.facts} if not record.phases else record.phases
+    shares: dict[str, dict[str, float]] = {}
+    node_ms: dict[str, float] = {}
+    for phase, facts in tables.items():
+        if facts is None or facts.unavailable or not facts.op_table:
+            continue
+        node_ms[phase] = significant(sum(row.self_per_run_ns for row in facts.op_table) / NS_PER_MS)
+        shares[phase] = {
+            f"{row.execution_provider}:{row.op_type}": round(row.self_share_ratio, 3)
+            for row in facts.op_table
+            if row.self_share_ratio >= _LEAST_SHARE
+        }
+    return shares, node_ms
 
 
 def stored_facts(found: RunFacts | None) -> Facts:
@@ -92,6 +127,8 @@ def stored_facts(found: RunFacts | None) -> Facts:
     for name in ("nodes_by_provider", "ops", "fused_ops"):
         counts: Mapping[str, int] = getattr(found, name)
         facts[name] = {key: count for key, count in counts.items() if f"{name}.{key}" not in unstable}
+    if found.attention and all(use.kernels for use in found.attention):
+        facts["attention"] = dict(Counter("+".join(use.kernels) for use in found.attention))
     return facts
 
 
@@ -112,7 +149,15 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
     phases = {name: {**old.phases.get(name, {}), **new.phases.get(name, {})} for name in {**old.phases, **new.phases}}
     anchor = Anchor(old.anchor.date, old.anchor.facts or new.anchor.facts, new.anchor.metrics | old.anchor.metrics)
     result = replace(new, facts=facts, phases=phases, metrics=metrics, anchor=anchor, note=old.note)
-    same = replace(result, date=old.date, commit=old.commit, versions=old.versions) == old
+    result = replace(result, op_shares=new.op_shares or old.op_shares, node_ms=new.node_ms or old.node_ms)
+    same = old == replace(
+        result,
+        date=old.date,
+        commit=old.commit,
+        versions=old.versions,
+        op_shares=old.op_shares,  # they differ a little each time, and alone are no reason to write
+        node_ms=old.node_ms,
+    )
     return old if same and not replace_all else result
 
 
@@ -147,115 +192,3 @@ def flat(entry: Entry) -> dict[str, int]:
             else:
                 result[prefix + name] = value
     return result
-
-
-def write_baseline(baseline: Baseline) -> str:
-    """Return the text of a baseline's file."""
-    document = {
-        "schema": SCHEMA,
-        "device": baseline.device,
-        "execution_provider": baseline.execution_provider,
-        "tests": {key: _plain(entry) for key, entry in baseline.tests.items()},
-    }
-    return _write(document, "") + "\n"
-
-
-def _plain(entry: Entry) -> dict[str, Any]:
-    plain = msgspec.to_builtins(entry)
-    return {name: value for name, value in plain.items() if value not in ("", {}, [])}
-
-
-def _write(value: Any, indent: str) -> str:
-    """Write JSON with sorted keys, objects over several lines, and arrays on one."""
-    if not isinstance(value, dict) or not value:
-        return json.dumps(value, ensure_ascii=False)
-    inner = indent + " "
-    keys = sorted(value, key=lambda key: (key != "schema", key))
-    rows = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {_write(value[key], inner)}" for key in keys]
-    return "{\n" + ",\n".join(rows) + "\n" + indent + "}"
-
-
-def read_baseline(text: str, path: str) -> Baseline:
-    """Read a baseline's file.
-
-    Args:
-        text: The content of the file.
-        path: Where it came from, for the messages.
-
-    Raises:
-        BaselineError: It has conflict markers, is no JSON, names a test twice, is of a newer schema, or a field is
-            missing or of the wrong type; the message names the file and, where there is one, the line.
-    """
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith(("<<<<<<<", ">>>>>>>")):
-            msg = f"{path}:{number}: an unresolved merge conflict, {line[:30]!r}: resolve it in git"
-            raise BaselineError(msg)
-    try:
-        document = json.loads(text, object_pairs_hook=_no_duplicates)
-    except json.JSONDecodeError as error:
-        msg = (
-            f"{path}:{error.lineno}: not valid JSON: {error.msg}; restore the file from git, or delete it and record "
-            f"with --onnxperf-update"
-        )
-        raise BaselineError(msg) from error
-    except _Duplicate as error:
-        place = _last_line_of(text, str(error))
-        msg = f"{path}:{place}: the key {str(error)!r} stands twice, perhaps a wrong merge"
-        raise BaselineError(msg) from None
-    return _convert(document, text, path)
-
-
-class _Duplicate(Exception):
-    """A key stands twice in one object."""
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result:
-            raise _Duplicate(key)
-        result[key] = value
-    return result
-
-
-def _last_line_of(text: str, key: str) -> int:
-    needle = json.dumps(key, ensure_ascii=False) + ":"
-    lines = [number for number, line in enumerate(text.splitlines(), 1) if needle in line]
-    return lines[-1] if lines else 1
-
-
-def _convert(document: Any, text: str, path: str) -> Baseline:
-    if not isinstance(document, dict) or type(document.get("schema")) is not int:
-        msg = f"{path}:1: not a baseline of pytest-onnxperf: there is no `schema` number in it"
-        raise BaselineError(msg)
-    if document["schema"] > SCHEMA:
-        msg = (
-            f"{path}:{_last_line_of(text, 'schema')}: schema {document['schema']} is newer than the {SCHEMA} that this "
-            f"pytest-onnxperf understands: upgrade it (pip install -U pytest-onnxperf)"
-        )
-        raise BaselineError(msg)
-    tests = document.get("tests", {})
-    if not isinstance(tests, dict):
-        msg = f"{path}:{_last_line_of(text, 'tests')}: `tests` must be an object"
-        raise BaselineError(msg)
-    entries = {key: _convert_entry(value, key, text, path) for key, value in tests.items()}
-    head = {name: document.get(name) for name in ("device", "execution_provider")}
-    for name, value in head.items():
-        if not isinstance(value, str):
-            msg = f"{path}:1: `{name}` must be a string, got {value!r}"
-            raise BaselineError(msg)
-    return Baseline(str(head["device"]), str(head["execution_provider"]), entries)
-
-
-def _convert_entry(value: Any, key: str, text: str, path: str) -> Entry:
-    where = f"{path}:{_last_line_of(text, key)}"
-    try:
-        entry = msgspec.convert(value, Entry)
-    except msgspec.ValidationError as error:
-        msg = f"{where}: entry {key!r}: {error}"
-        raise BaselineError(msg) from error
-    for name, values in entry.metrics.items():
-        if name in STORED_METRIC and (not values or any(not 0 <= v < float("inf") for v in values)):
-            msg = f"{where}: entry {key!r}: `{name}` must hold numbers >= 0, got {values}"
-            raise BaselineError(msg)
-    return entry

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from .attention_budget import check_attention, parse_kernels
 from .budget_keys import KEY, BudgetKey
 from .errors import BudgetError
 from .facts import difference_text
+from .limits import LimitResult, Value
 from .metrics import METRIC
 from .phases import worse_of
 from .providers import CPU, PROVIDERS, short_name
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from .environment import Environment
     from .facts import Facts
     from .record import Record
-
-Value = int | float | str | frozenset[str] | Mapping[str, "Value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +47,6 @@ class Budget:
             environment.key,
         )
         return not self.on or any(fnmatch.fnmatchcase(name.lower(), self.on.lower()) for name in names)
-
-
-@dataclass(frozen=True, slots=True)
-class LimitResult:
-    """How one limit came out."""
-
-    key: str
-    state: Limit
-    actual: str
-    """The measured value with its unit; empty where there is none."""
-    limit: str
-    """The budget with its unit."""
-    excess: float = 0.0
-    """How far over, as a ratio minus 1; for sorting, worst first."""
-    why: str = ""
-    """Detail, or the reason why it cannot be told."""
 
 
 def parse_budget(kwargs: Mapping[str, object]) -> Budget:
@@ -140,6 +124,7 @@ def _phase(name: str, value: object) -> Value:
 
 _PARSERS: Final[dict[str, Callable[[str, object], Value]]] = {
     "count": _count, "ratio": _ratio, "quantity": _quantity, "ops": _ops, "pattern": _pattern, "phase": _phase,
+    "kernels": parse_kernels,
 }  # fmt: skip
 
 
@@ -150,6 +135,8 @@ def check(budget: Budget, record: Record) -> tuple[LimitResult, ...]:
         key = KEY[name]
         if isinstance(value, Mapping):
             results += _check_phase(name, value, record)
+        elif key.judges == "attention":
+            continue
         elif isinstance(value, frozenset):
             if key.judges:
                 results.append(_check_required_ops(key, value, record))
@@ -157,6 +144,7 @@ def check(budget: Budget, record: Record) -> tuple[LimitResult, ...]:
             results.append(_check_metric(key, float(value), record))
         elif key.judges:
             results.append(_check_fact(key, float(value), budget, record))
+    results += check_attention(budget.limits, record)
     order = (Limit.BROKEN, Limit.CANNOT_TELL, Limit.HELD)
     return tuple(sorted(results, key=lambda r: (order.index(r.state), -r.excess, r.key)))
 

@@ -9,7 +9,7 @@ class BudgetKey(NamedTuple):
     """One key of the marker."""
 
     name: str
-    kind: Literal["count", "ratio", "quantity", "ops", "pattern", "phase"]
+    kind: Literal["count", "ratio", "quantity", "ops", "kernels", "pattern", "phase"]
     """`count`: whole number >= 0; `ratio`: 0 to 1, or above 0 for `max_regression`; `quantity`: number > 0."""
     help: str
     judges: str = ""
@@ -25,6 +25,10 @@ KEYS: Final = (
     BudgetKey("allow_cpu_ops", "ops", "Op types that max_cpu_nodes does not count"),
     BudgetKey("max_nodes", "count", "Node executions per run", "nodes", "a run"),
     BudgetKey("require_ops", "ops", "Op types that must run, such as GroupQueryAttention", "ops"),
+    BudgetKey("attention", "kernels", "Kernels that every attention node must run: flash, cudnn_flash, xqa, decoder, "
+              "efficient, trt_fused, lean, latent, unfused, or fused for any but the last", "attention"),
+    BudgetKey("min_attention_nodes", "count", "So many attention nodes must run one of these kernels, instead of all",
+              "attention", "nodes"),
     BudgetKey("max_latency_ms", "quantity", "Median latency", "latency_p50", "ms"),
     BudgetKey("max_p90_ms", "quantity", "Latency that 90 % of the rounds stay under", "latency_p90", "ms"),
     BudgetKey("max_p99_ms", "quantity", "Latency that 99 % of the rounds stay under", "latency_p99", "ms"),

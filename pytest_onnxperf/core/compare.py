@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from .attention_names import TIERS
 from .baseline import FEWER_IS_BETTER, stored_facts
 from .facts import difference_text, steps_text
 from .metrics import METRICS, Metric
@@ -147,6 +148,8 @@ def _compare_run_facts(found: Facts | None, stored: dict[str, int | dict[str, in
         old = stored.get(name)
         if old is None:
             results.append(Comparison(name, State.NO_BASELINE, name))
+        elif name == "attention" and isinstance(old, dict) and isinstance(new, dict):
+            results.append(_compare_attention(old, new))
         elif isinstance(old, dict) and isinstance(new, dict):
             stable = {key: count for key, count in old.items() if f"{name}.{key}" not in told}
             results += _compare_counts(name, stable, new, is_smaller=is_smaller)
@@ -154,7 +157,18 @@ def _compare_run_facts(found: Facts | None, stored: dict[str, int | dict[str, in
             results.append(_compare_count(name, old, new))
         else:
             results.append(Comparison(name, State.NO_BASELINE, f"{name}, which the baseline holds in another form"))
-    return results
+    return results + _lost_attention(found, stored)
+
+
+def _lost_attention(found: Facts | None, stored: dict[str, int | dict[str, int]]) -> list[Comparison]:
+    """Say that attention, which the baseline holds, cannot be told any more, or is no longer there."""
+    old = stored.get("attention")
+    if found is None or not isinstance(old, dict) or "attention" in stored_facts(found):
+        return []
+    unknown = [use for use in found.attention if not use.kernels]
+    if unknown:
+        return [Comparison("attention", State.CANNOT_TELL, f"attention was {_kernels(old)}: {unknown[0].evidence}")]
+    return [Comparison("attention", State.CHANGED, f"attention {_kernels(old)} -> none")]
 
 
 def _compare_count(name: str, old: int, new: int) -> Comparison:
@@ -163,6 +177,32 @@ def _compare_count(name: str, old: int, new: int) -> Comparison:
         state = State.REGRESSED if new > old else State.IMPROVED
     badness = (new + 1) / (old + 1)
     return Comparison(name, state, f"{name} {old} -> {new} a run" if old != new else f"{name} {new}", badness)
+
+
+def _compare_attention(old: dict[str, int], new: dict[str, int]) -> Comparison:
+    """Compare kernels by their tiers: more nodes of a slower one are worse; any other difference is a change."""
+    before, after = _slow_nodes(old), _slow_nodes(new)
+    state = State.OK if old == new else State.CHANGED
+    if before is not None and after is not None and before != after:
+        state = State.REGRESSED if after > before else State.IMPROVED
+    text = f"attention {_kernels(old)} -> {_kernels(new)}" if old != new else f"attention {_kernels(new)}"
+    return Comparison("attention", state, text, 2.0 if state is State.REGRESSED else 1.0)
+
+
+def _slow_nodes(counts: dict[str, int]) -> tuple[int, ...] | None:
+    """Return the nodes of each tier but the fastest, the slowest first; None where a kernel is not known."""
+    rows = {kernel: tier for tier, kernels in enumerate(TIERS) for kernel in kernels}
+    result = [0] * len(TIERS)
+    for kernels, count in counts.items():
+        tiers = [rows.get(kernel) for kernel in kernels.split("+")]
+        if None in tiers:
+            return None
+        result[max(tier for tier in tiers if tier is not None)] += count
+    return tuple(reversed(result[1:]))
+
+
+def _kernels(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {kernel}" for kernel, count in sorted(counts.items()))
 
 
 def _compare_counts(name: str, old: dict[str, int], new: dict[str, int], *, is_smaller: bool) -> list[Comparison]:

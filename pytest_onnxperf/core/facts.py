@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_onnxperf.core.ops import ADVICE, FUSED_OPS, MEMCPY_FROM_HOST, MEMCPY_OPS, MEMCPY_TO_HOST, op_class
+from pytest_onnxperf.core.attention import AttentionUse
+from pytest_onnxperf.core.op_table import OpRow, op_table_of
+from pytest_onnxperf.core.ops import FUSED_OPS, MEMCPY_FROM_HOST, MEMCPY_OPS, MEMCPY_TO_HOST
 from pytest_onnxperf.core.profile import NodeKey, NodeTotal, Profile, Run
 
 CPU = "CPUExecutionProvider"
@@ -41,25 +43,6 @@ class Difference:
 
     nodes: tuple[NodeChange, ...]
     """The nodes that make the difference, largest difference first."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpRow:
-    """One row of the op table: all nodes of one operator on one execution provider."""
-
-    op_type: str
-    execution_provider: str
-    executions_per_run: float
-    duration_per_run_ns: float
-    self_per_run_ns: float
-    self_share_ratio: float
-    """Its part of the self time of all nodes, 0 to 1."""
-
-    op_class: str
-    """`compute`, `memory`, `copy`, `metadata` or `other`."""
-
-    advice: str
-    """What to do about time spent in this class, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +88,13 @@ class Facts:
     op_table: tuple[OpRow, ...]
     """By self time, most first."""
 
+    attention: tuple[AttentionUse, ...] = ()
+    """The attention nodes and the kernels that they ran."""
 
-def facts_of(profile: Profile, forced_cpu_nodes: frozenset[str] | None = None) -> Facts:
+
+def facts_of(
+    profile: Profile, forced_cpu_nodes: frozenset[str] | None = None, attention: tuple[AttentionUse, ...] = ()
+) -> Facts:
     """Return the facts of the measured runs of `profile`.
 
     Args:
@@ -114,12 +102,13 @@ def facts_of(profile: Profile, forced_cpu_nodes: frozenset[str] | None = None) -
         forced_cpu_nodes: Names of the nodes that the runtime put on the CPU on purpose, from its log
             (`forced_cpu_nodes_in_log`). None: there is no log, and a node that touches small integer tensors only
             counts as such; so does, with a log, one that has no name in the model.
+        attention: As `attention_of` finds it.
     """
     runs = profile.measured_runs
     deliberate = _shape_nodes(profile.nodes, forced_cpu_nodes)
     counts = _Counts(runs, deliberate)
     most = counts.most()
-    op_table = _op_table(profile.nodes, len(runs))
+    op_table = op_table_of(profile.nodes, len(runs))
     copies = [row for row in op_table if row.op_type in MEMCPY_OPS]
     return Facts(
         runs=len(runs),
@@ -139,6 +128,7 @@ def facts_of(profile: Profile, forced_cpu_nodes: frozenset[str] | None = None) -
         memcpy_ns=sum(row.self_per_run_ns for row in copies),
         memcpy_share=sum(row.self_share_ratio for row in copies),
         op_table=op_table,
+        attention=attention,
     )
 
 
@@ -270,30 +260,3 @@ def _group(counts: Mapping[str, int], fact: str) -> dict[str, int]:
 
 def _most_first(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]
-
-
-def _op_table(nodes: Mapping[NodeKey, NodeTotal], runs: int) -> tuple[OpRow, ...]:
-    executions: Counter[tuple[str, str]] = Counter()
-    duration_ns: Counter[tuple[str, str]] = Counter()
-    self_ns: Counter[tuple[str, str]] = Counter()
-    for key, total in nodes.items():
-        op = key.op_type, key.execution_provider
-        executions[op] += total.executions
-        duration_ns[op] += total.duration_ns
-        self_ns[op] += total.self_ns
-    all_ns = self_ns.total() or 1
-    per_run = runs or 1
-    rows = [
-        OpRow(
-            op_type=op[0],
-            execution_provider=op[1],
-            executions_per_run=executions[op] / per_run,
-            duration_per_run_ns=duration_ns[op] / per_run,
-            self_per_run_ns=self_ns[op] / per_run,
-            self_share_ratio=self_ns[op] / all_ns,
-            op_class=op_class(op[0]),
-            advice=ADVICE[op_class(op[0])],
-        )
-        for op in executions
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.self_per_run_ns, row.op_type, row.execution_provider)))

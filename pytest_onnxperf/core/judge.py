@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from .baseline import Entry
-from .budget import Budget, LimitResult, check
+from .budget import Budget, check
+from .budget_keys import KEY
 from .compare import Comparison, compare
+from .limits import LimitResult
 from .metrics import METRIC
+from .op_changes import OpChanges, op_changes
+from .phases import DECODE, PREFILL
 from .states import Limit, State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .record import Record
 
@@ -52,6 +56,10 @@ class Verdict:
     baseline_date: str = ""
     other_environment: str = ""
     version_changes: tuple[str, ...] = ()
+    option_changes: tuple[str, ...] = ()
+    """What was set otherwise when the baseline was recorded, `share_buffer true -> false`."""
+    op_changes: tuple[OpChanges, ...] = ()
+    """What the op tables have to do with it, where something differs from the baseline."""
     not_applicable: tuple[str, ...] = ()
     """`on` of the budgets that belong to other devices."""
     failing_states: tuple[State, ...] = (State.REGRESSED,)
@@ -71,6 +79,15 @@ class Verdict:
     def worse(self) -> tuple[Comparison, ...]:
         """The comparisons that fail the test."""
         return tuple(result for result in self.comparisons if result.state in self.failing_states)
+
+    @property
+    def failed_names(self) -> frozenset[str]:
+        """Names of the facts and metrics that broke a budget or got worse, without their phases."""
+        names = [KEY[limit.key.split(".")[-1]].judges for limit in self.broken]
+        for comparison in self.worse:
+            parts = [part for part in comparison.name.split(".") if part not in (PREFILL, DECODE)]
+            names.append(parts[0])
+        return frozenset(names)
 
     @property
     def fails(self) -> bool:
@@ -117,10 +134,21 @@ def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Polic
         baseline_date=found.entry.date if found.entry else "",
         other_environment=found.other_environment,
         version_changes=record.environment.differing_versions(found.entry.versions) if found.entry else (),
+        option_changes=_option_changes(found.entry.options, record.options) if found.entry else (),
+        op_changes=op_changes(record, found.entry) if found.entry and _differs(comparisons) else (),
         not_applicable=tuple(b.on for b in budgets if b.on and b not in applicable),
         failing_states=failing,
         unverifiable=policy.unverifiable,
     )
+
+
+def _option_changes(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, ...]:
+    names = sorted(name for name in {**old, **new} if old.get(name) != new.get(name))
+    return tuple(f"{name} {old.get(name, 'unset')} -> {new.get(name, 'unset')}" for name in names)
+
+
+def _differs(comparisons: Sequence[Comparison]) -> bool:
+    return any(comparison.state in (State.REGRESSED, State.CHANGED) for comparison in comparisons)
 
 
 def is_suspicious(verdict: Verdict) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .explanation import Explanation
 from .judge import Verdict
 from .record import Record
 
@@ -16,6 +17,8 @@ class Outcome:
     verdict: Verdict
     updatable: bool = False
     """True where an update may record it."""
+    explanation: Explanation | None = None
+    """Why the facts are what they are, where that was asked for or a fact failed."""
     kept: str = ""
     """Path of its profile, beside the logs of its processes, where they were kept."""
 

@@ -27,8 +27,8 @@ def joined(profiles: Sequence[Profile]) -> Profile:
         first,
         events=sum(profile.events for profile in profiles),
         runs=tuple(run for profile in profiles for run in profile.runs),
-        nodes=_summed([profile.nodes for profile in profiles]),
-        all_nodes=_summed([profile.all_nodes for profile in profiles]),
+        nodes=summed([profile.nodes for profile in profiles]),
+        all_nodes=summed([profile.all_nodes for profile in profiles]),
         categories=_counted([profile.categories for profile in profiles]),
         op_time_us=_counted([profile.op_time_us for profile in profiles]),
         unread_lines=sum(profile.unread_lines for profile in profiles),
@@ -41,7 +41,8 @@ def joined(profiles: Sequence[Profile]) -> Profile:
     )
 
 
-def _summed(parts: Sequence[Mapping[NodeKey, NodeTotal]]) -> dict[NodeKey, NodeTotal]:
+def summed(parts: Sequence[Mapping[NodeKey, NodeTotal]]) -> dict[NodeKey, NodeTotal]:
+    """Add up the executions and times of nodes that stand in several parts."""
     result: dict[NodeKey, NodeTotal] = {}
     for part in parts:
         for key, total in part.items():
@@ -86,6 +87,7 @@ def worse_of(phases: Mapping[str, Facts]) -> Facts:
         ops=_largest([each.ops for each in facts]),
         fused_ops=_largest([each.fused_ops for each in facts]),
         memcpy_share=max(each.memcpy_share for each in facts),
+        attention=tuple(use for each in facts for use in each.attention),
     )
 
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from operator import contains
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from pytest_onnxperf.core.lane import EXECUTE, FIRST_NODE, OTHER, RUN, Lane
 from pytest_onnxperf.core.ops import CONTROL_FLOW_OPS
@@ -23,6 +23,32 @@ _SHAPES = re.compile(rb'"(?:in|out)put_type_shape" : (?:\[\]|\[\{.*?\]\}\])')
 
 _Expected: TypeAlias = tuple[bytes, bytes, tuple[bytes, ...]]
 """What stands in the line of a node: operator, provider and, of one with small integer tensors only, the shapes."""
+
+
+class Sink(Protocol):
+    """What the reader of a file hands its events to."""
+
+    categories: Counter[str]
+    """Events by category."""
+    unread: list[UnreadLine]
+    unread_lines: int
+    repaired_lines: int
+
+    @property
+    def keeps_unread(self) -> bool:
+        """True: the next line that could not be read is kept, and not counted alone."""
+
+    def add_unread(self, line: int, reason: str, text: bytes) -> None:
+        """Count a line that could not be read."""
+
+    def add_known(self, heads: Sequence[Head], text: bytes, ends: Sequence[int]) -> bool:
+        """Add events by their heads alone; False: that is not safe, and nothing is added."""
+
+    def add_batch(self, heads: Sequence[Head], lines: Sequence[bytes], first_line: int) -> None:
+        """Add events of which the head is decoded."""
+
+    def add(self, event: Event) -> None:
+        """Add an event with its arguments."""
 
 
 class _Lanes(dict[int, Lane]):

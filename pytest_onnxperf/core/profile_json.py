@@ -11,7 +11,7 @@ from io import FileIO
 from pytest_onnxperf.core.errors import NotAProfile, ProfileEmpty, ProfileMissing
 from pytest_onnxperf.core.profile import Profile
 from pytest_onnxperf.core.profile_build import build_profile
-from pytest_onnxperf.core.profile_events import CATEGORIES, Events
+from pytest_onnxperf.core.profile_events import CATEGORIES, Events, Sink
 from pytest_onnxperf.core.profile_whole import add_whole
 from pytest_onnxperf.core.profile_wire import BAD_JSON, decode_heads, event_of_line
 
@@ -39,8 +39,18 @@ def read_profile(path: str | os.PathLike[str], windows: Sequence[tuple[int, int]
         ProfileEmpty: The file has 0 bytes.
         NotAProfile: The file is something else.
     """
-    name = os.fspath(path)
     events = Events()
+    is_cut = read_events(path, events)
+    return build_profile(os.fspath(path), events, windows, is_cut=is_cut)
+
+
+def read_events(path: str | os.PathLike[str], events: Sink) -> bool:
+    """Read the events of a profile into `events`; True where the end of the file is missing.
+
+    Raises:
+        ProfileError: As for `read_profile`.
+    """
+    name = os.fspath(path)
     try:
         with _open(name) as file:
             is_cut = _read(file, name, events)
@@ -51,7 +61,7 @@ def read_profile(path: str | os.PathLike[str], windows: Sequence[tuple[int, int]
         why = events.unread[0].reason if events.unread else "its events are another program's"
         msg = f"{name}: not an ONNX Runtime profile ({why})"
         raise NotAProfile(msg)
-    return build_profile(name, events, windows, is_cut=is_cut)
+    return is_cut
 
 
 def _open(name: str) -> FileIO:
@@ -62,7 +72,7 @@ def _open(name: str) -> FileIO:
         raise ProfileMissing(msg) from error
 
 
-def _read(file: FileIO, name: str, events: Events) -> bool:
+def _read(file: FileIO, name: str, events: Sink) -> bool:
     """Read the file into `events`; True where its end is missing."""
     first = file.read(_BLOCK_BYTES)
     if not first:
@@ -129,7 +139,7 @@ def _heads(text: bytes) -> tuple[list[bytes], list[int]]:
 class _Lines:
     """Reads events a line each, many at a time, and one by one where that fails."""
 
-    def __init__(self, events: Events, first_line: int) -> None:
+    def __init__(self, events: Sink, first_line: int) -> None:
         self.is_closed = False
         self._events = events
         self._line = first_line

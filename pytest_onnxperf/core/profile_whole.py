@@ -5,14 +5,14 @@ import re
 
 import msgspec
 
-from pytest_onnxperf.core.profile_events import Events
+from pytest_onnxperf.core.profile_events import Sink
 from pytest_onnxperf.core.profile_wire import BAD_JSON, decode_text, event_of_object
 
 _EVENT = re.compile(r'\{\s*"')
 _WRAPPER = re.compile(r'\{\s*"traceEvents"\s*:\s*')
 
 
-def add_whole(raw: bytes, events: Events) -> bool:
+def add_whole(raw: bytes, events: Sink) -> bool:
     """Read all events of the text; True where its end is missing."""
     try:
         value = msgspec.json.decode(raw)
@@ -31,7 +31,7 @@ def add_whole(raw: bytes, events: Events) -> bool:
     return False
 
 
-def _add_pieces(text: str, events: Events) -> bool:
+def _add_pieces(text: str, events: Sink) -> bool:
     """Read one event after the other out of a text that as a whole is no JSON."""
     decode = json.JSONDecoder(strict=False).raw_decode
     wrapper = _WRAPPER.match(text)
@@ -56,6 +56,6 @@ def _add_pieces(text: str, events: Events) -> bool:
     return not text[end:].strip().startswith("]")
 
 
-def _add_unread(events: Events, text: str, position: int, reason: str, shown: str) -> None:
+def _add_unread(events: Sink, text: str, position: int, reason: str, shown: str) -> None:
     line = text.count("\n", 0, position) + 1 if events.keeps_unread else 0
     events.add_unread(line, reason, shown.encode("utf-8", "replace"))

@@ -177,11 +177,12 @@ def is_integer_only_small(args: Args) -> bool:
 
     False: another tensor is among them, or no shapes are given.
     """
-    tensors = [*_tensors(args.input_type_shape), *_tensors(args.output_type_shape)]
+    tensors = [*tensors_of(args.input_type_shape), *tensors_of(args.output_type_shape)]
     return bool(tensors) and all(_is_small_integer(kind, shape) for kind, shape in tensors)
 
 
-def _tensors(shapes: object) -> list[tuple[str, object]]:
+def tensors_of(shapes: object) -> list[tuple[str, object]]:
+    """Return element type and shape of each tensor of `input_type_shape` or `output_type_shape`."""
     if not isinstance(shapes, list):
         return []
     return [(str(kind), shape) for tensor in shapes if isinstance(tensor, dict) for kind, shape in tensor.items()]

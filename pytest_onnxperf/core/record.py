@@ -57,6 +57,8 @@ class Record:
     """Share of the usable CPU cores that others used while rounds were timed, 0 to 1."""
     warnings: tuple[str, ...] = ()
     """What a reader should know and no verdict says."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What was set that changes what runs: `max_length`, `share_buffer`, `sdpa_kernel`, environment variables."""
     generations: tuple[tuple[Generation, ...], ...] = ()
     """Of a generator: process -> generation -> the times of its tokens."""
 

@@ -3,7 +3,8 @@
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_onnxperf.core.facts import CPU, Facts, OpRow, difference_text
+from pytest_onnxperf.core.facts import CPU, Facts, difference_text
+from pytest_onnxperf.core.op_table import OpRow
 from pytest_onnxperf.core.profile import DeviceTotal, Profile
 from pytest_onnxperf.report.profile_diff import ProfileChanges
 
@@ -113,6 +114,16 @@ def short_provider(name: str) -> str:
     ('CUDA', '-')
     """
     return _cut(name.removesuffix("ExecutionProvider") or "-", _EP_WIDTH)
+
+
+def op_name(op: str) -> str:
+    """Return `<provider>:<op type>` as people say it.
+
+    >>> op_name("CUDAExecutionProvider:MatMul")
+    'MatMul on CUDA'
+    """
+    provider, _, op_type = op.partition(":")
+    return f"{op_type or '(none)'} on {short_provider(provider)}"
 
 
 def _device_lines(category: str, totals: Mapping[str, DeviceTotal], top: int | None) -> Iterator[str]:

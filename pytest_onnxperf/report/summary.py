@@ -12,6 +12,8 @@ from pytest_onnxperf.core.providers import short_name
 from pytest_onnxperf.core.states import State
 from pytest_onnxperf.core.units import quantity
 
+from .explanation import attention_lines, explanation_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date
@@ -66,13 +68,21 @@ def error_lines(message: str) -> list[str]:
 
 
 def summary_lines(
-    outcomes: Sequence[Outcome], *, updating: bool, updated: Sequence[str], not_updated: Sequence[str], verbosity: int
+    outcomes: Sequence[Outcome],
+    *,
+    updating: bool,
+    updated: Sequence[str],
+    not_updated: Sequence[str],
+    verbosity: int,
+    explaining: bool = False,
 ) -> list[str]:
     """Return the lines of the summary section; none where nothing was measured and nothing is to be said."""
     lines: list[str] = []
     if verbosity >= 0:
         lines += [measurement_line(outcome) for outcome in outcomes]
         lines += [f"  {line}" for outcome in outcomes if verbosity > 0 for line in _details(outcome)]
+    if explaining:
+        lines += [line for outcome in outcomes for line in explained_lines(outcome)]
     if outcomes:
         lines += _wrapped(_counts(outcomes))
     if not updating:
@@ -83,6 +93,17 @@ def summary_lines(
             lines.append("updated: nothing, all is as recorded")
     lines += [line for text in not_updated for line in _wrapped(f"NOT UPDATED: {text}")]
     return lines
+
+
+def explained_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield why the facts of a measurement are what they are, under its name; nothing where that was not asked for."""
+    if outcome.explanation is None or outcome.record.facts is None:
+        return
+    yield ""
+    yield f"{outcome.record.key.entry}: {outcome.record.model}"
+    yield from attention_lines(outcome.record.facts.attention)
+    yield from explanation_lines(outcome.explanation)
+    yield ""
 
 
 def measurement_line(outcome: Outcome) -> str:

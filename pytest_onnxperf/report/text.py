@@ -7,11 +7,14 @@ import textwrap
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from pytest_onnxperf.core.advice import advice_for
+from pytest_onnxperf.core.advice_detect import Situation
 from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.providers import CPU
 from pytest_onnxperf.core.states import Limit, State
 from pytest_onnxperf.core.units import significant
 
+from .explanation import explanation_lines, op_change_lines
 from .profile import op_table_lines
 
 if TYPE_CHECKING:
@@ -23,32 +26,6 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 78
 _TOP_ROWS: Final = 5
-
-# What to do about a limit or a comparison that failed, by its key, its name or the part before a dot.
-_ADVICE: Final = {
-    "memcpy": "A memcpy node copies a tensor between host and device on every run. The nodes on the CPU force them: "
-    "export with an opset and types that the EP has kernels for, or keep that part of the graph together.",
-    "cpu_nodes": "Nodes ran on the CPU although another EP was asked for: it has no kernel for that op, opset or type. "
-    "Ops that may stay there can be named with allow_cpu_ops.",
-    "cpu_nodes on the CPU": "On the CPU execution provider every node counts: give max_cpu_nodes the device that it is "
-    "meant for, onnx_budget(on='cuda', max_cpu_nodes=...), or limit max_nodes.",
-    "require_ops": "An operator that was required did not run: a fusion did not happen, or the exporter changed. "
-    "Compare with `onnxperf diff` against a profile in which it ran.",
-    "fused_ops": "A fusion was lost: check the exporter, the opset, and graph_optimization_level.",
-    "latency_p50": "Compare the op tables of both versions with `onnxperf diff OLD NEW`; check that nothing else used "
-    "the device.",
-    "ttft": "TTFT is the prefill of the whole prompt: check its attention operator, the chunk size, and that the "
-    "prompt did not grow.",
-    "decode_throughput": "Decode at batch 1 reads all weights for each token: check their type, and that max_length "
-    "was not left at the context size (share buffer).",
-    "facts": "Facts come from the profile: see above why it cannot tell, and measure one session without it.",
-}
-_ALIASES: Final = {
-    "max_memcpy": "memcpy", "max_memcpy_share": "memcpy", "max_cpu_nodes": "cpu_nodes", "max_latency_ms": "latency_p50",
-    "max_p90_ms": "latency_p50", "max_p99_ms": "latency_p50", "min_throughput": "latency_p50",
-    "max_ttft_ms": "ttft", "min_prefill_tok_s": "ttft", "min_decode_tok_s": "decode_throughput",
-    "max_itl_ms": "decode_throughput", "max_itl_p99_ms": "decode_throughput",
-}  # fmt: skip
 
 
 def nothing_measured() -> str:
@@ -92,12 +69,17 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     yield ""
     yield from _breaches(verdict)
     yield ""
-    yield from _evidence(record)
+    yield from _evidence(record, is_explained=outcome.explanation is not None)
+    if outcome.explanation is not None:
+        with_attention = "attention" in verdict.failed_names
+        lines = list(explanation_lines(outcome.explanation, with_attention=with_attention, with_roofline=False))
+        yield from [*lines, ""] if lines else []
     if verdict.worse:
         yield f"Baseline of {verdict.baseline_date}, in" if verdict.baseline_date else "There is no baseline in"
         yield f"    {verdict.other_environment or verdict.baseline_path}"
-        if verdict.version_changes:
-            yield from _wrapped(f"Since then: {', '.join(verdict.version_changes)}")
+        if since := (*verdict.version_changes, *verdict.option_changes):
+            yield from _wrapped(f"Since then: {', '.join(since)}")
+        yield from op_change_lines(verdict.op_changes)
         yield ""
     yield "What to do"
     for advice in _advice(outcome):
@@ -150,12 +132,12 @@ def _wrapped(text: str, indent: str = "") -> Iterator[str]:
     yield from textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
-def _evidence(record: Record) -> Iterator[str]:
+def _evidence(record: Record, *, is_explained: bool) -> Iterator[str]:
     """Return what ran where, and the rows of the op table that cost most."""
     facts = record.facts
     if facts is None:
         return
-    if record.environment.execution_provider != CPU:
+    if record.environment.execution_provider != CPU and not is_explained:
         on_cpu = [f"{count} {op.split(':')[1]}" for op, count in sorted(facts.ops.items()) if op.startswith(CPU)]
         if on_cpu:
             yield from _wrapped(f"On the CPU, a run: {', '.join(on_cpu)}", "  ")
@@ -168,13 +150,10 @@ def _evidence(record: Record) -> Iterator[str]:
 
 
 def _advice(outcome: Outcome) -> list[str]:
-    names = [limit.key.split(".")[-1] for limit in outcome.verdict.broken]
-    names += [part for comparison in outcome.verdict.worse for part in comparison.name.split(".")[:3]]
-    keys = dict.fromkeys(_ALIASES.get(name, name) for name in names)
-    if outcome.record.environment.execution_provider == CPU:
-        keys = {"cpu_nodes on the CPU" if key == "cpu_nodes" else key: None for key in keys}
-    found = [_ADVICE[key] for key in keys if key in _ADVICE]
-    if outcome.verdict.cannot_tell:
+    verdict = outcome.verdict
+    situation = Situation(outcome.record, verdict.failed_names, outcome.explanation)
+    found = [advice.text for advice in advice_for(situation)]
+    if verdict.cannot_tell:
         found.append("A budget that cannot be judged fails its test (onnxperf_unverifiable = fail, skip or pass).")
     return found
 

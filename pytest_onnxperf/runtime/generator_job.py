@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pytest_onnxperf.core.errors import ModelError, OnnxPerfError, ProfileError, ProviderError
-from pytest_onnxperf.core.facts import facts_of
-from pytest_onnxperf.core.ort_log import forced_cpu_nodes_in_log
-from pytest_onnxperf.core.phases import DECODE, PREFILL, joined, worse_of
-from pytest_onnxperf.core.profile_json import read_profile
+from pytest_onnxperf.core.fallback import with_reason
+from pytest_onnxperf.core.ort_log import read_log
+from pytest_onnxperf.core.phases import DECODE, PREFILL, worse_of
 from pytest_onnxperf.core.providers import Provider, provider_of
 from pytest_onnxperf.core.tokens import FEW_DECODE_TOKENS, Generation, generation_metrics
 
@@ -21,17 +20,14 @@ from .child.generator_scratch import remove_directory, scratch_directory
 from .child.session import StepError
 from .inline import Kind
 from .measure import Plan, Profiled, Timing, Worker
-from .session_job import LOG_INFO, LOG_WARNING, check_provider, with_reason
+from .session_job import LOG_WARNING, SessionJob, check_provider, profile_severity
+from .trace import DECODER, Trace, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_onnxperf.core.profile import Profile
-
-
 _SHORT_NAMES: Final = {"nvtensorrtrtx": "trt-rtx"}
 """GenAI's name of a provider, in lower case -> ours, where they differ."""
-_DECODER: Final = "decoder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +48,28 @@ class GeneratorJob:
     provider_options: Mapping[str, object] = field(default_factory=dict)
     overlay: Mapping[str, object] = field(default_factory=dict)
     """Laid over genai_config.json."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of its processes."""
     prompt: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of the step `prepare`: prompt, batch size, tokens to generate, search options."""
     rounds: int | None = None
     """Generations a process times; None leaves it to the plan."""
+
+    @property
+    def feeds_on_host(self) -> bool:
+        """False: GenAI keeps its tensors where the session wants them."""
+        return False
+
+    def sessions(self) -> dict[str, dict[str, Any]]:
+        """Return the arguments of the step `open` of a plain session for each part of the model that is one file."""
+        parts = read_config(self.model).get("model", {})
+        found = {}
+        for name, part in parts.items():
+            file = part.get("filename") if isinstance(part, dict) else None
+            if isinstance(file, str) and (self.model / file).is_file():
+                job = SessionJob(self.model / file, file, self.provider, self.provider_options)
+                found[name] = job.open_arguments(1, "")
+        return found
 
     def size_bytes(self) -> int:
         """Return the size of all files in the directory.
@@ -102,16 +116,17 @@ class GeneratorJob:
         except OnnxPerfError:
             remove_directory(scratch_directory(prefix))  # a process that was killed could not
             raise
-        forced = forced_cpu_nodes_in_log(worker.log()) if plan.isolation == "process" else None
+        log = read_log(worker.log_lines()) if plan.isolation == "process" else None
         try:
-            phases = {name: facts_of(profile, forced) for name, profile in _phase_profiles(steps)}
+            traces = tuple(_phase_traces(steps))
         except ProfileError as error:
             return Profiled(None, opened["versions"], why_not=str(error))
+        phases = {trace.phase: trace.facts(log, self.provider, opened["versions"]) for trace in traces}
         if not phases:
             return Profiled(None, opened["versions"], why_not="no step could be profiled")
         facts = worse_of(phases)
         check_provider(facts, self.provider, self.model_text)
-        return Profiled(facts, opened["versions"], phases)
+        return Profiled(facts, opened["versions"], phases, _options(opened), traces=traces)
 
     def block_size(self, plan: Plan) -> tuple[int, float]:
         """Return the least number of timed rounds, and the seconds for more of them."""
@@ -136,7 +151,7 @@ class GeneratorJob:
             "overlay": dict(self.overlay),
             "threads": threads,
             "profile_prefix": profile_prefix,
-            "log_severity": LOG_INFO if profile_prefix else LOG_WARNING,
+            "log_severity": profile_severity(self.provider) if profile_prefix else LOG_WARNING,
         }
 
 
@@ -158,7 +173,7 @@ def configured_provider(directory: Path) -> Provider:
     Raises:
         ModelError: The configuration cannot be read.
     """
-    decoder = read_config(directory).get("model", {}).get(_DECODER, {})
+    decoder = read_config(directory).get("model", {}).get(DECODER, {})
     options = decoder.get("session_options", {}).get("provider_options", [])
     name = next((name for entry in options for name in entry), "cpu").lower()
     try:
@@ -168,11 +183,11 @@ def configured_provider(directory: Path) -> Provider:
         raise ModelError(msg) from error
 
 
-def _phase_profiles(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Profile]]:
-    """Yield the profile of each phase, `prefill` and `decode` for the decoder, `prefill.vision` for other sessions."""
+def _phase_traces(steps: Sequence[Mapping[str, Any]]) -> Iterator[Trace]:
+    """Yield the trace of each phase, `prefill` and `decode` for the decoder, `prefill.vision` for other sessions."""
 
     def name(step: Mapping[str, Any]) -> str:
-        return step["phase"] if step["session"] == _DECODER else f"{step['phase']}.{step['session']}"
+        return step["phase"] if step["session"] == DECODER else f"{step['phase']}.{step['session']}"
 
     for phase, group in groupby(sorted(steps, key=name), key=name):
         files: dict[str, list[tuple[int, int]] | None] = {}
@@ -183,10 +198,19 @@ def _phase_profiles(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, P
                 windows = files.setdefault(step["path"], [])
                 assert windows is not None
                 windows.append(tuple(step["window"]))
-        profile = joined([read_profile(path, windows) for path, windows in files.items()])
+        trace = read_trace(list(files.items()), phase)
         # A session that did not run in a phase, such as vision for a text, is none of it; the decoder always runs.
-        if profile.measured_runs or phase in (PREFILL, DECODE):
-            yield phase, profile
+        if trace.profile.measured_runs or phase in (PREFILL, DECODE):
+            yield trace
+
+
+def _options(opened: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "max_length": str(opened["max_length"]),
+        "context_length": str(opened["context_length"]),
+        "share_buffer": str(bool(opened["share_buffer"])).lower(),
+        "batch_size": str(opened["batch_size"]),
+    }
 
 
 def _warnings(opened: Mapping[str, Any]) -> tuple[str, ...]:

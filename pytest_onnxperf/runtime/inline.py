@@ -10,7 +10,7 @@ from .child.main import answer, steps_of
 from .child.protocol import pack_feeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 Kind = Literal["session", "generator"]
 """What is measured: `runtime.child.steps` or `runtime.child.generator` are its steps."""
@@ -36,6 +36,10 @@ class InlineWorker:
     def log(self) -> str:
         """Return nothing: what the runtime prints goes where this process prints."""
         return ""
+
+    def log_lines(self) -> Iterator[str]:
+        """Yield nothing, as `log`."""
+        return iter(())
 
     def __enter__(self) -> Self:
         return self

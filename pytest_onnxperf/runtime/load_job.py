@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_onnxperf.core.tokens import Request, load_metrics
 
@@ -43,6 +43,20 @@ class LoadJob:
     def provider_options(self) -> Mapping[str, object]:
         """The options of its EP."""
         return self.generator.provider_options
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment variables of the generator's processes."""
+        return self.generator.variables
+
+    @property
+    def feeds_on_host(self) -> bool:
+        """As the generator."""
+        return self.generator.feeds_on_host
+
+    def sessions(self) -> dict[str, dict[str, Any]]:
+        """Return none: requests at once are not profiled."""
+        return {}
 
     def size_bytes(self) -> int:
         """Return the size of all files in the directory."""

@@ -8,18 +8,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from pytest_onnxperf.core.attention_backend import switches_of
 from pytest_onnxperf.core.environment import Environment
+from pytest_onnxperf.core.errors import SettingError
+from pytest_onnxperf.core.explanation import Explanation
 from pytest_onnxperf.core.facts import Facts
+from pytest_onnxperf.core.peaks import ceilings_of
 from pytest_onnxperf.core.record import Record, TestKey
 from pytest_onnxperf.core.tokens import Generation
 from pytest_onnxperf.core.units import quantity
 
 from .devices import NVIDIA, describe_device
+from .explaining import Explainer
 from .inline import InlineWorker, Kind
 from .lock import claimed, device_name
 from .process import ProcessWorker
+from .trace import Trace
 from .vram import VramMeter
 
 if TYPE_CHECKING:
@@ -28,11 +34,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_onnxperf.core.providers import Provider
+    from pytest_onnxperf.core.roofline import Ceilings
 
 # Others that use more than this share of the usable cores while rounds are timed disturb them. A choice: on two cores
 # it is two fifths of one of them, more than an idle machine with a pytest in it ever uses.
 DISTURBED_SHARE: Final = 0.2
 CONFIRMATIONS: Final = 2
+# CUDA's attention operators then print which kernel they run, from 1.19 on. (Source: attention_kernel_options.cc.)
+_SHOW_KERNELS: Final = {"ORT_ENABLE_ATTENTION_KERNEL_DEBUG_INFO": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +88,12 @@ class Profiled:
     facts: Facts | None
     versions: Mapping[str, str]
     phases: Mapping[str, Facts] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What the runtime took that the test may not have given: `max_length`, `share_buffer`."""
     why_not: str = ""
     """Why there are no facts."""
+    traces: tuple[Trace, ...] = ()
+    """What the facts were read from, a phase each."""
     is_possible: bool = True
     """False where facts are none of what is measured, so that their absence is no state of its own."""
 
@@ -108,8 +121,19 @@ class Subject(Protocol):
         """Its options; `device_id` tells which device to claim."""
 
     @property
+    def variables(self) -> Mapping[str, str]:
+        """Environment variables of its processes."""
+
+    @property
     def timed_metrics(self) -> tuple[str, ...]:
         """The metrics that a timing process finds."""
+
+    @property
+    def feeds_on_host(self) -> bool:
+        """Whether inputs and outputs of a run are in host memory."""
+
+    def sessions(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the arguments of the step `open` of each session that can be explained."""
 
     def size_bytes(self) -> int:
         """Return the size of the model's files, and refuse a model that is not there."""
@@ -127,6 +151,7 @@ class Measurement:
     def __init__(self, subject: Subject, plan: Plan, directory: Path, progress: Callable[[str], None]) -> None:
         self._subject, self._plan, self._directory, self._progress = subject, plan, directory, progress
         self._started = 0
+        self._profiled: Profiled | None = None
         self._vram = VramMeter() if subject.provider.short in NVIDIA else None
 
     def record(self, key: TestKey, is_suspicious: Callable[[Record], bool]) -> Record:
@@ -146,15 +171,42 @@ class Measurement:
         device = device_name(subject.provider.short, subject.provider_options, os.environ)
         with claimed(device, lambda: self._progress(f"waiting for the device `{device}`")):
             timings = [self._time() for _ in range(plan.processes)] if plan.timing else []
-            profiled = self._profile()
+            self._profiled = profiled = self._profile()
             record = self._assemble(key, timings, profiled, size_bytes)
             if timings and plan.processes == 1 and is_suspicious(record):
                 timings += [self._time() for _ in range(CONFIRMATIONS)]
                 record = self._assemble(key, timings, profiled, size_bytes)
         return record
 
+    def explain(self, record: Record, *, in_process: bool, ceilings: Ceilings | None = None) -> Explanation:
+        """Explain the facts of the record that this measurement made.
+
+        Args:
+            record: Which it made.
+            in_process: True starts a process that creates each session once more; False asks the profile alone.
+            ceilings: Of the device; None takes those of its datasheet, where it is known.
+        """
+        subject, profiled = self._subject, self._profiled
+        if profiled is None or not profiled.traces:
+            return Explanation((), profiled.why_not if profiled else "nothing was measured")
+        known = ceilings or ceilings_of(record.environment.device, use_tf32=subject.provider.short in NVIDIA)
+        versions = record.environment.versions
+        explainer = Explainer(subject, profiled.traces, record.facts, record.options, versions, known)
+        device = device_name(subject.provider.short, subject.provider_options, os.environ)
+        with claimed(device, lambda: self._progress(f"waiting for the device `{device}`")):
+            return explainer.explain(
+                self._directory,
+                timeout_s=self._plan.timeout_s,
+                alive=lambda: self._progress("explaining process"),
+                in_process=in_process,
+            )
+
     def _worker(self, what: str) -> AbstractContextManager[Worker]:
         if self._plan.isolation == "none":
+            if self._subject.variables:
+                names = ", ".join(self._subject.variables)
+                msg = f"{names} can be set in a measuring process alone, and --onnxperf-isolation=none makes none"
+                raise SettingError(msg)
             return InlineWorker(self._subject.kind)
         self._started += 1
         directory = self._directory / f"{self._started}-{what}"
@@ -164,6 +216,7 @@ class Measurement:
             kind=self._subject.kind,
             timeout_s=self._plan.timeout_s,
             alive=lambda: self._progress(f"{what} process {self._started}"),
+            environment={**(_SHOW_KERNELS if what == "profile" else {}), **self._subject.variables},
             after_step=self._vram.sample if self._vram is not None and what == "timing" else None,
         )
 
@@ -201,6 +254,10 @@ class Measurement:
             phases=profiled.phases,
             metrics=metrics | {"model_size": (float(size_bytes),)},
             not_measured=self._not_measured(metrics, profiled.why_not),
+            options={
+                **profiled.options,
+                **switches_of(subject.provider_options, {**os.environ, **subject.variables}),
+            },
             rounds=sum(timing.rounds for timing in timings),
             threads=timings[0].threads if timings else 0,
             disturbance=disturbed if load > DISTURBED_SHARE else "",

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_onnxperf.core.errors import OnnxPerfError, ProfileError, ProviderError
 from pytest_onnxperf.core.facts import facts_of
+from pytest_onnxperf.core.fallback import with_reason
 from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.core.providers import CPU, PROVIDERS, Provider
 
 from .process import ProcessWorker
-from .session_job import SessionJob, with_reason
+from .session_job import SessionJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

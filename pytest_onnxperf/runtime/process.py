@@ -54,6 +54,7 @@ _LOG_TAIL_LINES: Final = 15
 _LOG_TAIL_BYTES: Final = 64 << 10
 # What the runtime says of a session stands at the front of its log; a process that prints without end is cut here.
 _LOG_BYTES: Final = 16 << 20
+_LONGEST_LINE_BYTES: Final = 64 << 10
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _POLL_S: Final = 0.5
 _READER_S: Final = 2.0
@@ -215,6 +216,11 @@ class ProcessWorker:
         """Return what the process printed so far, standard output first; at most the first 16 MiB of each."""
         return "".join(_read_part(path, _LOG_BYTES) for path in (self._stdout_path, self._stderr_path))
 
+    def log_lines(self) -> Iterator[str]:
+        """Yield what the process printed so far, standard output first; a line over 64 KiB comes in pieces."""
+        for path in (self._stdout_path, self._stderr_path):
+            yield from _lines(path)
+
     def close(self) -> dict[str, Any]:
         """End the session and the process."""
         step = "close"
@@ -248,6 +254,13 @@ class ProcessWorker:
         self._reader.join(_READER_S)
         if not self._reader.is_alive():  # else a process that left the group holds the pipe, and to close would block
             stdout.close()
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, without their ends, however long it is; none without a file."""
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        while line := file.readline(_LONGEST_LINE_BYTES):
+            yield line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def _read_part(path: Path, size: int) -> str:

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pytest_onnxperf.core.errors import OnnxPerfError, ProfileError, ProviderError
-from pytest_onnxperf.core.facts import Facts, facts_of
-from pytest_onnxperf.core.ort_log import fallback_reason, forced_cpu_nodes_in_log, readable
-from pytest_onnxperf.core.profile_json import read_profile
+from pytest_onnxperf.core.errors import ProfileError, ProviderError
+from pytest_onnxperf.core.fallback import with_reason
+from pytest_onnxperf.core.ort_log import read_log
 from pytest_onnxperf.core.providers import CPU, Provider
 from pytest_onnxperf.core.sample import Sample
 
 from .child.protocol import Array
+from .devices import NVIDIA
 from .inline import Kind
 from .measure import Plan, Profiled, Timing, Worker
 from .model_files import check_free_dimensions, model_files
+from .trace import read_trace
 
+if TYPE_CHECKING:
+    from pytest_onnxperf.core.facts import Facts
+
+LOG_VERBOSE: Final = 0
 LOG_INFO: Final = 1
 LOG_WARNING: Final = 2
 
@@ -40,11 +45,22 @@ class SessionJob:
     session_options: Mapping[str, object] = field(default_factory=dict)
     free_dimensions: Mapping[str, int] = field(default_factory=dict)
     custom_op_libraries: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of its processes."""
     bind: bool = False
     feeds: Mapping[str, Array] | None = None
     """Input name -> array; None where they are to be made."""
     shapes: Mapping[str, Any] = field(default_factory=dict)
     ranges: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def feeds_on_host(self) -> bool:
+        """Whether inputs and outputs of a run are in host memory."""
+        return not self.bind
+
+    def sessions(self) -> dict[str, dict[str, Any]]:
+        """Return the arguments of the step `open` of its one session."""
+        return {"": self.open_arguments(1, "")}
 
     def size_bytes(self) -> int:
         """Return the size of the model's file and its external data.
@@ -85,13 +101,13 @@ class SessionJob:
         windows = worker.call("profile", runs=plan.profile_runs)["windows"]
         path = worker.close()["profile_path"]
         try:
-            profile = read_profile(path, [(begin, end) for begin, end in windows])
+            trace = read_trace([(path, [(begin, end) for begin, end in windows])])
         except ProfileError as error:
             return Profiled(None, opened["versions"], why_not=str(error))
-        forced = forced_cpu_nodes_in_log(worker.log()) if plan.isolation == "process" else None
-        facts = facts_of(profile, forced)
+        log = read_log(worker.log_lines()) if plan.isolation == "process" else None
+        facts = trace.facts(log, self.provider, opened["versions"])
         check_provider(facts, self.provider, self.model_text)
-        return Profiled(facts, opened["versions"])
+        return Profiled(facts, opened["versions"], traces=(trace,))
 
     def _open(self, worker: Worker, plan: Plan, prefix: str) -> dict[str, Any]:
         hello = worker.call("hello")
@@ -120,8 +136,13 @@ class SessionJob:
             "custom_op_libraries": list(self.custom_op_libraries),
             "threads": threads,
             "profile_prefix": profile_prefix,
-            "log_severity": LOG_INFO if profile_prefix else LOG_WARNING,
+            "log_severity": profile_severity(self.provider) if profile_prefix else LOG_WARNING,
         }
+
+
+def profile_severity(provider: Provider) -> int:
+    """Return the severity of a profile process's log: CUDA says verbosely alone which kernel ai.onnx Attention runs."""
+    return LOG_VERBOSE if provider.short in NVIDIA else LOG_INFO
 
 
 def check_provider(facts: Facts, wanted: Provider, model_text: str) -> None:
@@ -134,10 +155,3 @@ def check_provider(facts: Facts, wanted: Provider, model_text: str) -> None:
         ran = ", ".join(f"{count} on {name}" for name, count in facts.nodes_by_provider.items())
         msg = f"{wanted.name} was asked for and is there, but not one node of {model_text} ran on it: {ran}"
         raise ProviderError(msg)
-
-
-def with_reason(error: OnnxPerfError, log: str) -> ProviderError:
-    """Add what ONNX Runtime printed to the error that an EP does not run."""
-    message, reason = readable(str(error)), fallback_reason(log)
-    is_news = reason and reason not in message
-    return ProviderError(f"{message}\nONNX Runtime said: {reason}" if is_news else message)

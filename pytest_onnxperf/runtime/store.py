@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from filelock import Timeout
 
-from pytest_onnxperf.core.baseline import Baseline, Entry, merged, read_baseline, write_baseline
+from pytest_onnxperf.core.baseline import Baseline, Entry, merged
+from pytest_onnxperf.core.baseline_text import read_baseline, write_baseline
 from pytest_onnxperf.core.errors import BaselineError, MeasurementError
 from pytest_onnxperf.core.judge import Found
 from pytest_onnxperf.core.providers import short_name

@@ -18,9 +18,8 @@ from pytest_onnxperf.core.baseline import (
     changes,
     entry_of,
     merged,
-    read_baseline,
-    write_baseline,
 )
+from pytest_onnxperf.core.baseline_text import read_baseline, write_baseline
 from pytest_onnxperf.core.errors import BaselineError
 from pytest_onnxperf.core.facts import Difference
 from tests.records import CPU, MS, facts, record

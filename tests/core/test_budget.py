@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_onnxperf.core.attention import AttentionUse
 from pytest_onnxperf.core.budget import Budget, check, parse_budget
 from pytest_onnxperf.core.budget_keys import KEYS
 from pytest_onnxperf.core.errors import BudgetError
@@ -37,6 +38,12 @@ MIB = 1 << 20
         ({"require_ops": []}, "`require_ops`: expected an op type or a set of them, got []"),
         ({"require_ops": [1]}, "`require_ops`: expected op types as strings, got [1]"),
         ({"allow_cpu_ops": 3}, "`allow_cpu_ops`: expected an op type or a set of them, got 3"),
+        ({"attention": "flsh"}, "`attention`: unknown kernel 'flsh', did you mean `flash`?"),
+        ({"attention": {"flash", 3}}, "`attention`: unknown kernel 3, known: flash, cudnn_flash"),
+        ({"attention": set()}, "`attention`: expected the name of a kernel or a set of them (flash, "),
+        ({"attention": None}, "`attention`: expected the name of a kernel or a set of them (flash, "),
+        ({"min_attention_nodes": -1}, "`min_attention_nodes`: expected a whole number >= 0, got -1"),
+        ({"prefill": {"attention": "cpu"}}, "`attention`: unknown kernel 'cpu'"),
         ({"on": ""}, "`on`: expected an EP or a device pattern"),
         ({"on": 3}, "`on`: expected an EP or a device pattern"),
     ],
@@ -48,10 +55,15 @@ def test_a_wrong_key_or_value_is_named_with_what_was_expected(kwargs: dict[str, 
 
 
 def test_every_key_accepts_a_value_of_its_kind() -> None:
-    values = {"count": 3, "ratio": 0.5, "quantity": 1.5, "ops": {"Gemm"}, "pattern": "cuda", "phase": {"max_memcpy": 1}}
+    values = {"count": 3, "ratio": 0.5, "quantity": 1.5, "ops": {"Gemm"}, "pattern": "cuda", "phase": {"max_memcpy": 1},
+              "kernels": "flash"}  # fmt: skip
     budget = parse_budget({key.name: values[key.kind] for key in KEYS})
     assert set(budget.limits) == {key.name for key in KEYS} - {"on"}
     assert budget.on == "cuda"
+
+
+def attention(kernel: str) -> AttentionUse:
+    return AttentionUse(NodeKey("attn", "GroupQueryAttention", CUDA), (kernel,), "evidence")
 
 
 def state(kwargs: dict[str, Any], **of: Any) -> Limit:
@@ -68,6 +80,8 @@ def state(kwargs: dict[str, Any], **of: Any) -> Limit:
         ("max_cpu_nodes", 2, facts(cpu_nodes=2), facts(cpu_nodes=3)),
         ("max_nodes", 2, facts(nodes=2), facts(nodes=3)),
         ("require_ops", "Add", facts(), facts(ops={f"{CPU}:Sub": 1})),
+        ("attention", "flash", facts(attention=(attention("flash"),)), facts(attention=(attention("unfused"),))),
+        ("min_attention_nodes", 2, facts(attention=(attention("flash"),) * 2), facts(attention=(attention("flash"),))),
     ],
 )
 def test_a_limit_on_a_fact_is_held_at_its_value_and_broken_above(key: str, limit: Any, held: Any, broken: Any) -> None:
@@ -102,7 +116,8 @@ def test_a_limit_on_a_metric_is_held_at_its_value_and_broken_beyond(
 
 
 def test_every_key_that_judges_something_is_covered_by_a_boundary_above() -> None:
-    covered = {"max_memcpy", "max_memcpy_share", "max_cpu_nodes", "max_nodes", "require_ops", "max_latency_ms",
+    covered = {"attention", "min_attention_nodes",
+               "max_memcpy", "max_memcpy_share", "max_cpu_nodes", "max_nodes", "require_ops", "max_latency_ms",
                "max_p90_ms", "max_p99_ms", "min_throughput", "max_cold_start_ms", "max_load_ms", "max_peak_rss_mib",
                "max_model_size_mib",
                "max_peak_vram_mib", "max_ttft_ms",

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_onnxperf.core.attention import AttentionUse
 from pytest_onnxperf.core.baseline import Entry, entry_of
 from pytest_onnxperf.core.compare import Comparison, compare, judge_metric
-from pytest_onnxperf.core.facts import Difference
+from pytest_onnxperf.core.facts import Difference, Facts
 from pytest_onnxperf.core.metrics import METRIC, METRICS
+from pytest_onnxperf.core.phases import worse_of
+from pytest_onnxperf.core.profile import NodeKey
 from pytest_onnxperf.core.states import State
 from tests.records import CPU, CUDA, MS, facts, record
 
@@ -194,3 +197,64 @@ def test_a_metric_recorded_as_zero_is_compared_without_dividing_by_it() -> None:
     old = replace(baseline(), metrics={"latency_p50_ms": [0.0]})
     found = states(compare(record({"latency_p50": (10 * MS,)}), old, tolerance=0.1))
     assert found["latency_p50"] is State.REGRESSED
+
+
+# -- kernels of attention ----------------------------------------------------------------------------------------------
+
+
+def attending(*kernels: str, **changes: Any) -> Facts:
+    """Facts with a node for each text: `flash`, or `flash+unfused` where its runs differ, or nothing if not told."""
+    key = NodeKey("attn", "GroupQueryAttention", CUDA)
+    uses = tuple(
+        AttentionUse(key, tuple(kernel.split("+")) if kernel else (), "nothing was printed") for kernel in kernels
+    )
+    return facts(attention=uses, **changes)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "state", "text"),
+    [
+        (["flash"] * 2, ["flash"] * 2, State.OK, "attention 2 flash"),
+        (["flash"] * 2, ["unfused"] * 2, State.REGRESSED, "attention 2 flash -> 2 unfused"),
+        (["flash"] * 2, ["flash", "unfused"], State.REGRESSED, "attention 2 flash -> 1 flash, 1 unfused"),
+        (["flash"] * 2, ["flash", "flash+unfused"], State.REGRESSED, "attention 2 flash -> 1 flash, 1 flash+unfused"),
+        (["flash"], ["efficient"], State.REGRESSED, "attention 1 flash -> 1 efficient"),
+        (["efficient"], ["unfused"], State.REGRESSED, "attention 1 efficient -> 1 unfused"),
+        (["unfused"], ["cpu"], State.REGRESSED, "attention 1 unfused -> 1 cpu"),
+        (["unfused"] * 2, ["flash"] * 2, State.IMPROVED, "attention 2 unfused -> 2 flash"),
+        (["unfused"], ["efficient"], State.IMPROVED, "attention 1 unfused -> 1 efficient"),
+        (["cpu"], ["unfused"], State.IMPROVED, "attention 1 cpu -> 1 unfused"),
+        (["cpu", "flash"], ["unfused"] * 2, State.IMPROVED, "attention 1 cpu, 1 flash -> 2 unfused"),
+        (["flash"], ["cudnn_flash"], State.CHANGED, "attention 1 flash -> 1 cudnn_flash"),
+        (["xqa"], ["flash"], State.CHANGED, "attention 1 xqa -> 1 flash"),
+        (["flash"] * 2, ["flash"] * 3, State.CHANGED, "attention 2 flash -> 3 flash"),
+        (["flash"], ["sparkling"], State.CHANGED, "attention 1 flash -> 1 sparkling"),
+        (["flash"], ["sparkling+unfused"], State.CHANGED, "attention 1 flash -> 1 sparkling+unfused"),
+        (["flash"], [""], State.CANNOT_TELL, "attention was 1 flash: nothing was printed"),
+        (["flash"] * 2, ["flash", ""], State.CANNOT_TELL, "attention was 2 flash: nothing was printed"),
+        (["flash"], [], State.CHANGED, "attention 1 flash -> none"),
+        ([], ["flash"], State.NO_BASELINE, "attention"),
+    ],
+)
+def test_kernels_of_attention_are_compared_by_how_fast_they_are(
+    old: list[str], new: list[str], state: State, text: str
+) -> None:
+    comparisons = compare(record(of=attending(*new)), baseline(of=attending(*old)), tolerance=0.1)
+
+    (found,) = [each for each in comparisons if each.name == "attention"]
+    assert (found.state, found.text) == (state, text)
+
+
+def test_without_attention_on_either_side_there_is_nothing_to_compare() -> None:
+    for new in ([], [""]):
+        comparisons = compare(record(of=attending(*new)), baseline(of=attending()), tolerance=0.1)
+        assert "attention" not in states(comparisons)
+
+
+def test_the_kernels_of_a_phase_are_compared_with_those_of_the_same_phase() -> None:
+    def of(prefill: str, decode: str) -> dict[str, Any]:
+        phases = {"prefill": attending(prefill), "decode": attending(decode)}
+        return {"of": worse_of(phases), "phases": phases}
+
+    found = states(compare(record(**of("flash", "unfused")), baseline(**of("flash", "xqa")), tolerance=0.1))
+    assert (found["prefill.attention"], found["decode.attention"]) == (State.OK, State.REGRESSED)

@@ -1,7 +1,7 @@
 import pytest
 
 from pytest_onnxperf.core import ops
-from pytest_onnxperf.core.ort_log import forced_cpu_nodes_in_log
+from pytest_onnxperf.core.ort_log import read_log
 
 
 @pytest.mark.parametrize(
@@ -45,5 +45,5 @@ def test_nodes_forced_to_the_cpu_are_read_off_the_log() -> None:
         "involved with execution on other EPs  capable of executing this node\n"
     )
     log = line.format("/a/Gather") + "other\n" + line.format("a b because of c") + line.format("")
-    assert forced_cpu_nodes_in_log(log) == {"/a/Gather", "a b because of c", ""}
-    assert forced_cpu_nodes_in_log("") == frozenset()
+    assert read_log(log.splitlines()).forced_cpu_nodes == {"/a/Gather", "a b because of c", ""}
+    assert read_log([]).forced_cpu_nodes == frozenset()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_onnxperf.core.baseline import Baseline, entry_of, read_baseline, write_baseline
+from pytest_onnxperf.core.baseline import Baseline, entry_of
+from pytest_onnxperf.core.baseline_text import read_baseline, write_baseline
 from pytest_onnxperf.core.budget import check, parse_budget
 from pytest_onnxperf.core.compare import compare
 from pytest_onnxperf.core.errors import BudgetError

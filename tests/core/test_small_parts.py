@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import pytest_onnxperf.core
 from pytest_onnxperf.core.environment import cpu_device, slug
 from pytest_onnxperf.core.errors import MeasurementError, SettingError
-from pytest_onnxperf.core.ort_log import fallback_reason, forced_cpu_nodes_in_log
+from pytest_onnxperf.core.fallback import fallback_reason
+from pytest_onnxperf.core.ort_log import read_log
 from pytest_onnxperf.core.providers import PROVIDERS, provider_of, short_name
 from pytest_onnxperf.core.sample import Sample
 from pytest_onnxperf.core.states import State
@@ -146,7 +147,7 @@ LOG = (
 
 
 def test_a_log_tells_forced_nodes_and_why_an_ep_does_not_run() -> None:
-    assert forced_cpu_nodes_in_log(LOG) == {"/a b/Gather"}
+    assert read_log(LOG.splitlines()).forced_cpu_nodes == {"/a b/Gather"}
     assert fallback_reason(LOG).splitlines() == [
         "Failed to create CUDAExecutionProvider. Require cuDNN 9.*",
         "  EP Error CUDA failure 36 when using ['CUDAExecutionProvider']",

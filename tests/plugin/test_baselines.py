@@ -94,7 +94,7 @@ def test_a_lost_fusion_is_a_regression(suite: Suite) -> None:
 
     text = " ".join(" ".join(section(failed, "test_decoder")).split())
     assert "regressed fused GroupQueryAttention 1 -> 0 a run" in text
-    assert "- A fusion was lost: check the exporter, the opset, and graph_optimization_level." in text
+    assert "- A fusion was lost: check the exporter, the opset, and graph_optimization_level; compare" in text
 
 
 def test_a_really_slower_model_is_a_regression_and_a_faster_one_is_none(suite: Suite) -> None:

@@ -34,12 +34,10 @@ op type EP a run  ms total   ms self  share class
 FusedGemm CPU 3 N N N% compute
 
 What to do
-- An operator that was required did not run: a fusion did not happen, or the
-  exporter changed. Compare with `onnxperf diff` against a profile in which it
-  ran.
-- On the CPU execution provider every node counts: give max_cpu_nodes the
-  device that it is meant for, onnx_budget(on='cuda', max_cpu_nodes=...), or
-  limit max_nodes.
+- A required operator did not run: check the exporter, the opset, and
+  graph_optimization_level; compare with `onnxperf diff` where it ran
+- On the CPU every node counts: give max_cpu_nodes the device that it is meant
+  for, onnx_budget(on='cuda', max_cpu_nodes=...), or limit max_nodes
 - Look closer: onnxperf profile
     PATH"""
 

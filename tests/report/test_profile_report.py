@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_onnxperf.core.facts import OpRow, facts_of
+from pytest_onnxperf.core.facts import facts_of
+from pytest_onnxperf.core.op_table import OpRow
 from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.report.profile import diff_lines, op_table_lines, profile_lines, short_provider
 from pytest_onnxperf.report.profile_diff import changes_between

@@ -16,6 +16,7 @@ import numpy as np
 from . import generator_engine, generator_model, generator_profile, generator_prompt, generator_rounds
 from .generator_config import check_search_options, fail, message_of
 from .machine import LoadMeter, cores, peak_rss_bytes
+from .step_marks import no_mark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ class GeneratorSteps:
         self._generation: Generation | None = None
         self._tokenizer: Any = None
         self._profile_paths: list[str] = []
+        self.mark = no_mark
 
     @property
     def model(self) -> Any:
@@ -221,7 +223,7 @@ class GeneratorSteps:
             section), `path`, and `window` (ns on the profile's own clock; None: the file holds this step alone).
             `session_paths`: section -> path, of a session-level profile; its files are complete after `close`.
         """
-        result = generator_profile.profile(self._opened, self._prepared, decode_steps)
+        result = generator_profile.profile(self._opened, self._prepared, decode_steps, self.mark)
         self._profile_paths = sorted({step["path"] for step in result["steps"]})
         return result
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from .generator_config import DECODER, fail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .generator_model import LoadedModel
     from .generator_rounds import Generation
 
@@ -26,7 +28,9 @@ _MARGIN_NS = 12_000_000
 _PAUSE_S = 0.03
 
 
-def profile(opened: LoadedModel, generation: Generation, decode_steps: int) -> dict[str, Any]:
+def profile(
+    opened: LoadedModel, generation: Generation, decode_steps: int, mark: Callable[[str], Any]
+) -> dict[str, Any]:
     """Return the profiled steps (see `GeneratorSteps.profile`).
 
     Raises:
@@ -37,13 +41,13 @@ def profile(opened: LoadedModel, generation: Generation, decode_steps: int) -> d
         fail("input", msg)
     generation.round()  # what a first run does besides is not profiled
     if opened.has_run_profile:
-        return _by_run(generation, opened.profile_prefix, decode_steps)
+        return _by_run(generation, opened.profile_prefix, decode_steps, mark)
     if not opened.session_prefixes:
         fail("input", "the model was opened without a `profile_prefix`")
-    return _by_session(opened, generation, decode_steps)
+    return _by_session(opened, generation, decode_steps, mark)
 
 
-def _by_run(generation: Generation, prefix: str, decode_steps: int) -> dict[str, Any]:
+def _by_run(generation: Generation, prefix: str, decode_steps: int, mark: Callable[[str], Any]) -> dict[str, Any]:
     generator = generation.new_generator()
     steps = []
     count = 0
@@ -51,12 +55,11 @@ def _by_run(generation: Generation, prefix: str, decode_steps: int) -> dict[str,
         for index in range(decode_steps + 1):
             step_prefix = f"{prefix}-step{index:06d}"
             generator.set_runtime_option("enable_profiling", step_prefix)
-            if index == 0:
-                generation.begin(generator)
-                generator.set_runtime_option("enable_profiling", "0")
-                generator.generate_next_token()  # samples the first token, and runs nothing
-            else:
-                generator.generate_next_token()
+            with mark(_phase(index)):
+                if index == 0:
+                    generation.begin(generator)
+                    generator.set_runtime_option("enable_profiling", "0")
+                generator.generate_next_token()  # the first samples a token, and runs nothing
             generator.is_done()
             count += 1
             steps += [_step(index, DECODER, path, None) for path in _written(step_prefix)]
@@ -65,7 +68,9 @@ def _by_run(generation: Generation, prefix: str, decode_steps: int) -> dict[str,
     return {"steps": steps, "session_paths": {}}
 
 
-def _by_session(opened: LoadedModel, generation: Generation, decode_steps: int) -> dict[str, Any]:
+def _by_session(
+    opened: LoadedModel, generation: Generation, decode_steps: int, mark: Callable[[str], Any]
+) -> dict[str, Any]:
     paths = {section: _written(prefix)[0] for section, prefix in opened.session_prefixes.items()}
     starts_ns = {section: _start_ns(path) for section, path in paths.items()}
     generator = generation.new_generator()
@@ -75,10 +80,11 @@ def _by_session(opened: LoadedModel, generation: Generation, decode_steps: int) 
         for index in range(decode_steps + 1):
             time.sleep(_PAUSE_S)
             begin_ns = time.time_ns()
-            if index == 0:
-                generation.begin(generator)
-            generator.generate_next_token()
-            generator.is_done()
+            with mark(_phase(index)):
+                if index == 0:
+                    generation.begin(generator)
+                generator.generate_next_token()
+                generator.is_done()
             end_ns = time.time_ns()
             count += 1
             for section, path in paths.items():
@@ -92,8 +98,11 @@ def _by_session(opened: LoadedModel, generation: Generation, decode_steps: int) 
 
 
 def _step(index: int, session: str, path: str, window: list[int] | None) -> dict[str, Any]:
-    phase = "decode" if index else "prefill"
-    return {"phase": phase, "step": index, "session": session, "path": path, "window": window}
+    return {"phase": _phase(index), "step": index, "session": session, "path": path, "window": window}
+
+
+def _phase(index: int) -> str:
+    return "decode" if index else "prefill"
 
 
 def _written(prefix: str) -> list[str]:

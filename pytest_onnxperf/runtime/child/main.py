@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .element_types import InputError
 from .protocol import read_frame, unpack_feeds, write_frame
 from .session import StepError, runtime_words
+from .step_marks import mark_log
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     steps = steps_of(kind)
+    steps.mark = mark_log
     while True:
         frame = read_frame(commands)
         if frame is None:

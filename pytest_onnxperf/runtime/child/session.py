@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import time
 from typing import Any
@@ -41,7 +42,8 @@ def create_session(job: dict[str, Any]) -> tuple[Any, int]:
     Args:
         job: `model` (path), `execution_providers` (names, first is the one asked for), `provider_options`,
             `session_options`, `free_dimensions`, `threads` (0: leave to the runtime), `profile_prefix` ("" for none),
-            `log_severity` (ORT's 0 to 4), `custom_op_libraries` (paths).
+            `log_severity` (ORT's 0 to 4), `custom_op_libraries` (paths); where a model is explained, also
+            `optimized_model_path` (where to save the optimised graph, "" for nowhere) and `record_assignment`.
 
     Raises:
         StepError: The EP is not in this build or was not created (`ep`), an option is unknown (`option`), or the
@@ -126,9 +128,22 @@ def _session_options(onnxruntime: Any, job: dict[str, Any]) -> Any:
             raise StepError(msg, f"custom op library {path}: {runtime_words(error)}") from error
     for name, value in job["session_options"].items():
         _set_option(onnxruntime, options, name, value)
-    if job["profile_prefix"]:  # facts need what is logged, whatever else the test wants to see
+    if job["profile_prefix"] or job.get("record_assignment"):  # what is logged is needed, whatever the test wants
         options.log_severity_level = min(options.log_severity_level, job["log_severity"])
+    _explain(options, job)
     return options
+
+
+def _explain(options: Any, job: dict[str, Any]) -> None:
+    """Have the optimised graph saved, its weights in a file beside it, and the nodes' providers recorded."""
+    path = job.get("optimized_model_path", "")
+    if path:
+        options.optimized_model_filepath = path
+        entry = "session.optimized_model_external_initializers_"
+        options.add_session_config_entry(entry + "file_name", os.path.basename(path) + ".data")
+        options.add_session_config_entry(entry + "min_size_in_bytes", "1024")
+    if job.get("record_assignment"):
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
 
 
 def _set_option(onnxruntime: Any, options: Any, name: str, value: Any) -> None:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import binding, inputs, running
+from .ceilings import measure_ceilings
 from .machine import LoadMeter, cores, peak_rss_bytes
 from .session import StepError, create_session
+from .step_marks import no_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +33,7 @@ class Steps:
         self._feeds: dict[str, Any] = {}
         self._run: Callable[[], Any] = _no_feeds
         self._profiling = False
+        self.mark = no_mark
 
     def hello(self) -> dict[str, Any]:
         """Say which interpreter and runtime these are.
@@ -64,6 +67,20 @@ class Steps:
             "inputs": inputs.describe_inputs(self._session),
             "providers": self._session.get_providers(),
         }
+
+    def assignment(self) -> dict[str, Any]:
+        """Return `nodes`, `[provider, operator, name]` of each, or `why_not`: what the runtime recorded of a session.
+
+        It has it from 1.24 on, for a session made with `record_assignment`.
+        """
+        ask = getattr(self._session, "get_provider_graph_assignment_info", None)
+        if ask is None:
+            import onnxruntime
+
+            why_not = f"onnxruntime {onnxruntime.__version__} does not record it, 1.24 and later do"
+            return {"nodes": [], "why_not": why_not}
+        found = [(part.ep_name, node.op_type, node.name) for part in ask() for node in part.get_nodes()]
+        return {"nodes": found, "why_not": ""}
 
     def make_feeds(self, shapes: dict[str, Any], ranges: dict[str, Any], bind: bool) -> dict[str, Any]:
         """Make seeded feeds of the given shapes; with `bind` inputs and outputs are kept on the device."""
@@ -118,9 +135,16 @@ class Steps:
         windows: list[Sequence[int]] = []
         for _ in range(runs):
             begin_ns = time.time_ns()  # the profile's clock is the system clock, though its docstring says monotonic
-            self.round()
+            with self.mark(""):
+                self.round()
             windows.append((begin_ns - start_ns, time.time_ns() - start_ns))
         return {"windows": windows}
+
+    def ceilings(
+        self, execution_providers: list[str], provider_options: dict[str, Any], threads: int
+    ) -> dict[str, Any]:
+        """Return the rates that an execution provider attains (see `measure_ceilings`)."""
+        return measure_ceilings(execution_providers, provider_options, threads)
 
     def close(self) -> dict[str, Any]:
         """End profiling, drop the session, and return the path of the profile, "" where there is none."""
