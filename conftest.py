@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import importlib.metadata
 import os
 from typing import Final
@@ -15,6 +17,7 @@ _LANES: Final = {
     "needs_webgpu": ("onnxruntime-webgpu", "onnxruntime-webgpu and a (software) Vulkan device"),
     "needs_genai": ("onnxruntime-genai", "onnxruntime-genai"),
     "needs_cuda_package": ("onnxruntime-gpu", "onnxruntime-gpu"),
+    "needs_cuda": ("onnxruntime-gpu", "onnxruntime-gpu and an NVIDIA GPU"),
 }
 
 
@@ -30,6 +33,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark, (distribution, what) in _LANES.items():
         if item.get_closest_marker(mark) and not _is_installed(distribution):
             pytest.skip(f"needs {what}")
+    if item.get_closest_marker("needs_cuda") and not _nvidia_gpus():
+        pytest.skip("needs an NVIDIA GPU: the driver is not there, or names no device")
 
 
 def _is_installed(distribution: str) -> bool:
@@ -38,3 +43,15 @@ def _is_installed(distribution: str) -> bool:
     except importlib.metadata.PackageNotFoundError:
         return False
     return True
+
+
+@functools.cache
+def _nvidia_gpus() -> int:
+    """Count the GPUs that the driver names; 0 without a driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int(0)
+    answers = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+    return count.value if answers else 0

@@ -470,7 +470,7 @@ def opset24(path: Path, *, heads: int = 4, head_size: int = 16, seed: int = 0) -
 
 def attention(
     path: Path,
-    form: Literal["gqa", "attention", "unfused"] = "gqa",
+    form: Literal["gqa", "mha", "attention", "unfused"] = "gqa",
     *,
     seq: int = 32,
     past: int = 0,
@@ -481,16 +481,16 @@ def attention(
     window: int = 0,
     layers: int = 1,
 ) -> Path:
-    """Attention and little else, of one sequence: GroupQueryAttention with a cache, ai.onnx Attention or its parts.
+    """Attention and little else, of one sequence: with a cache, of the contrib or the ai.onnx domain, or in its parts.
 
     gqa: query [1, seq, hidden], key, value, past_key, past_value [1, kv_heads, past, head_size] -> y and the caches;
-    attention (opset 23): query, key, value [1, seq, hidden] -> y; unfused: query [1, heads, seq, head_size],
+    mha, and attention (opset 23): query, key, value [1, seq, hidden] -> y; unfused: query [1, heads, seq, head_size],
     key [1, heads, head_size, total], value [1, heads, total, head_size] -> y. With more layers, each one's result is
     the query of the next; they share key and value.
     """
     graph = _Graph()
     total, hidden, kv_hidden = past + seq, heads * head_size, kv_heads * head_size
-    shapes = {"query": (1, seq, hidden), "key": (1, seq, hidden), "value": (1, seq, hidden)}
+    shapes: dict[str, Sequence[int]] = dict.fromkeys(("query", "key", "value"), (1, seq, hidden))
     if form == "gqa":
         shapes |= dict.fromkeys(("key", "value"), (1, seq, kv_hidden))
         shapes |= dict.fromkeys(("past_key", "past_value"), (1, kv_heads, past, head_size))
@@ -514,8 +514,10 @@ def attention(
                       kv_num_heads=kv_heads, **kept)  # fmt: skip
             for name in caches:
                 graph.output(name, element_type, (1, kv_heads, total, head_size))
+        elif form == "mha":
+            graph.node("MultiHeadAttention", value, "key", "value", out=out, domain=MICROSOFT, num_heads=heads)
         elif form == "attention":
-            heads_of = {"q_num_heads": heads, "kv_num_heads": heads}
+            heads_of: dict[str, Any] = {"q_num_heads": heads, "kv_num_heads": heads}
             graph.node("Attention", value, "key", "value", out=out, is_causal=1, **heads_of)
         else:
             scores = graph.node("MatMul", value, "key", out=f"scores{layer}")

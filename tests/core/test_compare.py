@@ -229,6 +229,7 @@ def attending(*kernels: str, **changes: Any) -> Facts:
         (["xqa"], ["flash"], State.CHANGED, "attention 1 xqa -> 1 flash"),
         (["flash"] * 2, ["flash"] * 3, State.CHANGED, "attention 2 flash -> 3 flash"),
         (["flash"], ["sparkling"], State.CHANGED, "attention 1 flash -> 1 sparkling"),
+        (["unfused"], ["sparkling"], State.CHANGED, "attention 1 unfused -> 1 sparkling"),
         (["flash"], ["sparkling+unfused"], State.CHANGED, "attention 1 flash -> 1 sparkling+unfused"),
         (["flash"], [""], State.CANNOT_TELL, "attention was 1 flash: nothing was printed"),
         (["flash"] * 2, ["flash", ""], State.CANNOT_TELL, "attention was 2 flash: nothing was printed"),
