@@ -1,6 +1,6 @@
-"""The command `onnxperf`: what any ONNX Runtime profile says, and what changed between two.
+"""The command `onnxperf`: what a profile says, what changed between two, and why a model does what it does.
 
-It reads files alone, and needs neither onnxruntime nor a device.
+`profile` and `diff` read files alone, and need neither onnxruntime nor a device; `explain` runs the model.
 """
 
 import argparse

@@ -56,7 +56,7 @@ OPTIONS: Final = (
            "webgpu, dml, openvino, ... or ONNX Runtime's own name", in_marker=True, metavar="NAME"),
     Option("baseline_dir", "text", "baselines", "Directory of the baselines, from pytest's root directory",
            metavar="DIR"),
-    Option("tolerance", "float", 0.1, "Ratio by which a metric may be worse than its baseline, 0.1 is 10 %",
+    Option("tolerance", "float", 0.05, "Ratio by which a metric may be worse than its baseline, 0.05 is 5 %",
            in_marker=True, metavar="RATIO"),
     Option("strict", "flag", False, "Fail whatever is not `ok`: no baseline, changed, noisy, ..."),
     Option("unverifiable", "choice", "fail", "What a budget that cannot be judged does to its test",
@@ -65,6 +65,9 @@ OPTIONS: Final = (
            in_marker=True),
     Option("explain", "flag", False, "Say of every measurement why its facts are what they are: memcpy culprits, "
            "placement, attention kernels, roofline; without it only of those that fail"),
+    Option("against", "text", "", "Compare with another version of the world instead of a baseline's times: an "
+           "interpreter (another onnxruntime), or a git revision (its model files); both are timed in turn",
+           in_ini=False, metavar="PYTHON_OR_REF"),
     Option("isolation", "choice", "process", "Where rounds run: in fresh processes, or (`none`, for debuggers) in the "
            "test's own", ("process", "none"), in_marker=True),
     Option("warmup_rounds", "int", 5, "Untimed rounds before the first timed one; the first is the cold start", low=1,

@@ -23,7 +23,8 @@ from .report.explanation import attention_lines, explanation_lines
 from .report.profile import fact_lines, op_table_lines
 from .runtime.child.machine import cores
 from .runtime.generator_job import GeneratorJob, configured_provider
-from .runtime.measure import Measurement, Plan, Subject
+from .runtime.measure import Measurement
+from .runtime.plan import Plan, Subject
 from .runtime.probe import Prober
 from .runtime.process import ProcessWorker
 from .runtime.session_job import SessionJob
@@ -189,7 +190,7 @@ def lines(explained: Explained) -> Iterator[str]:
         yield from attention_lines(facts.attention)
         yield from op_table_lines(facts.op_table, 10, with_advice=False)
     shown = list(explanation_lines(explained.explanation))
-    yield from ["", *shown] if shown else []
+    yield from shown if not shown or not shown[0] else ["", *shown]
     for model in explained.explanation.models[:1]:
         if model.boundary:
             yield from ["", *_wrapped(f"Note: {model.boundary}")]

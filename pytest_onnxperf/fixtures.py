@@ -9,8 +9,10 @@ import pytest
 from .state import session_of
 
 if TYPE_CHECKING:
+    from .compare_handles import OnnxComparer
     from .generator_handles import GenaiGenerators
     from .handles import OnnxSessions
+    from .session import ActiveSession
     from .workbench import Workbench
 
 
@@ -74,10 +76,47 @@ def genai_generator(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     return GenaiGenerators(_bench(request, tmp_path_factory))
 
 
+@pytest.fixture
+def onnx_compare(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> OnnxComparer:
+    """Compare two ONNX models in turn: `onnx_compare("old.onnx", "new.onnx", shapes={...}).require(min_speedup=1.5)`.
+
+    Both are opened in one process, fed with the same values and timed in turn, in random order within each pair. No
+    baseline is needed, and none is written. Call it with the paths of the reference and the candidate and, by keyword:
+
+    - `shapes={"batch": 1}`, with `ranges`, or `feeds={...}`: as for `onnx_session(...).measure`
+    - `ep`, `provider_options`, `session_options`, `free_dimensions`, `custom_op_libraries`: of both, as for
+      `onnx_session`
+    - `reference_options`, `candidate_options`: the same as dicts, of one of them alone; the two models may be one file
+    - `rtol`, `atol`: tolerances of the outputs, which are compared by name; `check_outputs=False` leaves that out
+    - `label`: a name, where one test compares several times
+
+    The result has `speedup`, `low`, `high` (above 1 the candidate is faster), `reference` and `candidate` with facts
+    and metrics, `outputs`, and
+
+    - `require(min_speedup=1.5)`, `require(max_slowdown=1.02)`: fails the test where that does not hold, where the
+      outputs differ, or where it cannot be told
+
+    Example:
+        def test_fused_attention_pays(onnx_compare):
+            shapes = {"batch": 1, "seq": 512}
+            onnx_compare("models/unfused.onnx", "models/gqa.onnx", shapes=shapes).require(min_speedup=1.5)
+    """
+    from .compare_bench import CompareBench
+    from .compare_handles import OnnxComparer
+
+    active = _active(request)
+    return OnnxComparer(CompareBench(active, request.node, lambda: tmp_path_factory.mktemp("onnxperf")))
+
+
 def _bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Workbench:
-    active = session_of(request.config)
-    if active is None:
-        pytest.skip("needs --onnxperf")
+    active = _active(request)
     from .workbench import Workbench
 
     return Workbench(active, request.node, lambda: tmp_path_factory.mktemp("onnxperf"))
+
+
+def _active(request: pytest.FixtureRequest) -> ActiveSession:
+    active = session_of(request.config)
+    if active is None:
+        pytest.skip("needs --onnxperf")
+    return active

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .against import close, plain, reference_of, take
 from .core.errors import OnnxPerfError
 from .core.outcome import TestOutcome
-from .report import text
+from .plugin import FIXTURES
+from .report import against, text
+from .report.comparison import comparison_lines, comparison_properties
 from .report.summary import error_lines, header_lines, summary_lines
-from .session import JUDGED, OUTCOMES, ActiveSession, today, write_baselines
+from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, ActiveSession, today, write_baselines
 from .transport import attach, detach, is_breach
 
 if TYPE_CHECKING:
@@ -38,12 +41,14 @@ class Hooks:
         """Say what will be measured: runtime, EP, device, baselines."""
         if config.option.collectonly:
             return []
+        reference = reference_of(config, self._active.settings)
+        lines = [] if reference is None else error_lines(against.header_line(reference.text, reference.versions))
         try:
             environment = self._active.environment()
         except OnnxPerfError as error:
-            return error_lines(str(error))
+            return [*lines, *error_lines(str(error))]
         store, key = self._active.store, environment.key
-        return header_lines(
+        return lines + header_lines(
             environment, str(self._active.settings.baseline_dir), store.environment_keys(), store.latest_date(key),
             today(),
             is_auto=not self._active.settings.names_ep, not_running=self._active.prober.not_running(),
@@ -53,12 +58,23 @@ class Hooks:
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker of pytest-xdist what was probed, so that it need not probe again."""
         node.workerinput["onnxperf_probe"] = self._active.prober.findings()
+        reference = reference_of(node.config, self._active.settings)
+        if reference is not None:
+            node.workerinput["onnxperf_against"] = plain(reference)
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """In a worker, take what the controller probed."""
+        """In a worker, take what the controller probed and resolved."""
         workerinput = getattr(session.config, "workerinput", {})
         if "onnxperf_probe" in workerinput:
             self._active.prober.take(workerinput["onnxperf_probe"])
+        if "onnxperf_against" in workerinput:
+            take(session.config, workerinput["onnxperf_against"])
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Resolve the reference before the first measurement, also where there was no header."""
+        measures = any(not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) for item in session.items)
+        if measures and not session.config.option.collectonly:
+            reference_of(session.config, self._active.settings)
 
     # -- each test -------------------------------------------------------------------------------------------------
 
@@ -100,10 +116,14 @@ class Hooks:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Put numbers into JUnit's properties, the table into a section, and the outcome onto the report."""
         outcomes = item.stash.get(OUTCOMES, []) if call.when == "call" else []
-        if outcomes:  # JUnit takes the properties of the item, as they are when its teardown is reported
+        comparisons = item.stash.get(COMPARISONS, []) if call.when == "call" else []
+        if outcomes or comparisons:  # JUnit takes the properties of the item, as they are when its teardown is reported
             others = [(name, value) for name, value in item.user_properties if not name.startswith("onnxperf.")]
-            item.user_properties[:] = [*others, *text.properties(outcomes)]
+            item.user_properties[:] = [*others, *text.properties(outcomes), *comparison_properties(comparisons)]
         report = yield
+        is_broken = call.excinfo is not None and call.excinfo.value is item.stash.get(BROKEN, None)
+        if not outcomes and (comparisons or is_broken):
+            attach(report, TestOutcome(item.nodeid, (), is_broken, tuple(comparisons)))
         if outcomes:
             # What unittest.TestCase caught comes to light in `call` only now: the test's own failure goes first.
             is_ours = call.excinfo is not None and call.excinfo.value is item.stash[RAISED]
@@ -115,7 +135,7 @@ class Hooks:
                 report.sections.append(("onnxperf", text.failure(item.nodeid, outcomes)))
             if item.config.get_verbosity() > 0:
                 report.sections.append(("onnxperf op tables", text.tables(outcomes)))
-            attach(report, TestOutcome(item.nodeid, tuple(outcomes), is_breach))
+            attach(report, TestOutcome(item.nodeid, tuple(outcomes), is_breach or is_broken, tuple(comparisons)))
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
@@ -141,6 +161,10 @@ class Hooks:
             if self._not_updated and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Remove the files of the reference, however the session ended."""
+        close(config)
+
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter, config: pytest.Config) -> None:
         """Say what was judged, what was not and why, and what was updated."""
         lines = summary_lines(
@@ -148,6 +172,8 @@ class Hooks:
             updating=self._active.settings.update, updated=self._updated, not_updated=self._not_updated,
             verbosity=config.get_verbosity(), explaining=self._active.settings.explain,
         )  # fmt: skip
+        compared = [record for test in self._tests.values() for record in test.comparisons]
+        lines += comparison_lines(compared, config.get_verbosity())
         if lines:
             terminalreporter.write_sep("=", "onnxperf")
         for line in lines:

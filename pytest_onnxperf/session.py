@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from .core.baseline import changes, entry_of
+from .core.compare_metrics import with_detectable
 from .core.environment import Environment
 from .core.errors import BaselineError, ProviderError
 from .core.judge import Policy, Verdict, judge
@@ -24,9 +25,11 @@ from .runtime.probe import Prober
 from .runtime.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from .core.ab import AaSensor, AbRecord
+    from .core.baseline import Entry
     from .core.budget import Budget
     from .core.outcome import Outcome, TestOutcome
     from .core.record import Record, TestKey
@@ -37,6 +40,9 @@ BUDGETS: pytest.StashKey[tuple[Budget, ...]] = pytest.StashKey()
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 JUDGED: pytest.StashKey[bool] = pytest.StashKey()
 """Whether the test's own code has ended, so that its measurements were judged."""
+COMPARISONS: pytest.StashKey[list[AbRecord]] = pytest.StashKey()
+BROKEN: pytest.StashKey[BaseException] = pytest.StashKey()
+"""What failed a test because a comparison does not hold what it requires."""
 _PROBE_TIMEOUT_S: Final = 120
 
 
@@ -48,6 +54,7 @@ class ActiveSession:
         self.progress = Progress(config)
         self.store = Store(settings.baseline_path)
         self.prober = Prober(_PROBE_TIMEOUT_S)
+        self._sensors: dict[str, AaSensor] = {}
 
     # -- the execution provider ------------------------------------------------------------------------------------
 
@@ -96,6 +103,7 @@ class ActiveSession:
             OnnxPerfError: A marker is wrong.
         """
         item.stash[OUTCOMES] = []
+        item.stash[COMPARISONS] = []
         item.stash[JUDGED] = False
         item.stash[BUDGETS] = budgets_of(item)
         item.stash[SETTINGS] = settings_of(item, self.settings)
@@ -124,14 +132,23 @@ class ActiveSession:
         budgets = item.stash[BUDGETS]
         return judge(record, budgets, found, policy)
 
-    def check_baseline(self, key: TestKey, provider: Provider, provider_options: Mapping[str, object]) -> None:
-        """Read the baseline of a measurement before it is made: what cannot be read should not cost the time of it.
+    def aa_sensor(self, device: str, sense: Callable[[], AaSensor]) -> AaSensor:
+        """Return what a model against itself said of a device, measured once in a session."""
+        if device not in self._sensors:
+            self._sensors[device] = sense()
+        return self._sensors[device]
+
+    def baseline_of(self, key: TestKey, provider: Provider, provider_options: Mapping[str, object]) -> Entry | None:
+        """Return the baseline of a measurement before it is made; None where there is none of this environment.
+
+        What cannot be read should not cost the time of measuring, and the reference workload is that of the baseline.
 
         Raises:
             BaselineError: It cannot be read.
         """
         device = describe_device(provider.short, provider_options, self.settings.device)
-        self.store.find(key, Environment(device.name, device.key, provider.name, {}))
+        found = self.store.find(key, Environment(device.name, device.key, provider.name, {}))
+        return None if found.other_environment else found.entry
 
     def keep(self, item: pytest.Item, outcome: Outcome, directory: Path) -> None:
         """Keep an outcome; its profile and logs stay where the test fails by it, for a closer look."""
@@ -183,7 +200,8 @@ def write_baselines(store: Store, settings: Settings, tests: list[TestOutcome]) 
                 )
             entries[record.key.entry] = entry_of(record, day, commit, with_times=not disturbed)
         try:
-            changed = store.update(path, outcomes[0].record.environment, entries, settings.update_mode)
+            changed = store.update(path, outcomes[0].record.environment, entries, settings.update_mode,
+                                   lambda entry: with_detectable(entry, settings.tolerance))  # fmt: skip
         except BaselineError as error:
             failed.append(str(error))
             continue

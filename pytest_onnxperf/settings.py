@@ -30,6 +30,7 @@ class Settings:
     update_force: bool
     ep: str
     baseline_dir: str
+    against: str
     tolerance: float
     strict: bool
     unverifiable: Literal["fail", "skip", "pass"]
@@ -48,6 +49,8 @@ class Settings:
     """Pytest's root directory."""
     ep_source: str
     """Where `ep` was set, for messages: `marker`, `--onnxperf-ep`, `onnxperf_ep`, or empty for the default."""
+    is_tolerance_given: bool = False
+    """Whether a person gave `tolerance`, so that it also holds where its default is none, as against a reference."""
 
     @property
     def baseline_path(self) -> Path:
@@ -67,7 +70,7 @@ def resolve(config: pytest.Config) -> Settings:
         SettingError: A value is wrong; the message names its source, what was expected and what it is.
     """
     values: dict[str, Any] = {}
-    ep_source = ""
+    ep_source, is_tolerance_given = "", False
     for option in OPTIONS:
         given, source = config.getoption(option.ini, None), option.flag
         if given is None and option.in_ini:
@@ -75,8 +78,12 @@ def resolve(config: pytest.Config) -> Settings:
         values[option.name] = option.default if given is None else parse(option, given, source)
         if option.name == "ep" and given is not None:
             ep_source = source
+        if option.name == "tolerance":
+            is_tolerance_given = given is not None
     values["enabled"] = values["enabled"] or values["update"]
-    return Settings(**values, root=config.rootpath, ep_source=ep_source)
+    return Settings(
+        **values, root=config.rootpath, ep_source=ep_source, is_tolerance_given=is_tolerance_given
+    )  # fmt: skip
 
 
 def _ini_value(config: pytest.Config, option: Option) -> object:
@@ -109,6 +116,8 @@ def with_marker(settings: Settings, given: Mapping[str, object], where: str) -> 
         values[name] = parse(OPTION[name], value, f"{where}: `{name}`")
     if "ep" in values:
         values["ep_source"] = "marker"
+    if "tolerance" in values:
+        values["is_tolerance_given"] = True
     return replace(settings, **values)
 
 

@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from .against import TestAgainst, reference_of
 from .core.attention_backend import OPTION, backend_settings
+from .core.compare_metrics import Beside, beside
 from .core.errors import BaselineError, OnnxPerfError, ProviderError, SettingError
 from .core.judge import is_suspicious
 from .core.outcome import Outcome
 from .core.providers import CPU, Provider, provider_of
 from .core.record import Record, TestKey
-from .runtime.measure import Measurement, Plan, Subject
+from .runtime.against import NotComparableError
+from .runtime.measure import Measurement
+from .runtime.plan import Plan, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from .core.against import Against
+    from .core.baseline import Entry
+    from .core.judge import Verdict
     from .session import ActiveSession
     from .settings import Settings
 
@@ -81,15 +88,14 @@ class Workbench:
         module, _, test = self._item.nodeid.partition("::")
         key = TestKey(module, test, label)
         directory = self._new_directory()
-        measurement = Measurement(subject, self._plan(), directory, self._active.progress.tick)
         try:
-            self._active.check_baseline(key, subject.provider, subject.provider_options)
-            record = measurement.record(key, lambda record: is_suspicious(self._active.judge(self._item, record)))
-            verdict = self._active.judge(self._item, record)
+            measurement, record, verdict, against = self._measured(subject, key, directory)
             explanation = None
             if self.settings.explain or verdict.fails:
                 on_device = subject.provider.name != CPU
                 explanation = measurement.explain(record, in_process=on_device or self.settings.explain)
+        except NotComparableError as error:
+            raise failed(str(error)) from None
         except BaselineError as error:
             msg = f"the baseline of this test cannot be used.\n{error}"
             raise failed(msg) from None
@@ -101,8 +107,28 @@ class Workbench:
             raise
         finally:
             self._active.progress.clear()
-        self._active.keep(self._item, Outcome(record, verdict, explanation=explanation), directory)
+        self._active.keep(self._item, Outcome(record, verdict, explanation=explanation, against=against), directory)
         return record
+
+    def _measured(
+        self, subject: Subject, key: TestKey, directory: Path
+    ) -> tuple[Measurement, Record, Verdict, Against | None]:
+        """Measure and judge, against the reference of the session where it has one, else against the baseline."""
+        against = None
+        reference = reference_of(self._item.config, self._active.settings)
+        if reference is not None:
+            arms = TestAgainst(self._active, self._item, reference)
+            try:
+                both = arms.measurement(subject, self._plan(None), directory)
+            except NotComparableError as error:
+                against = arms.not_compared(subject.model_text, str(error))
+            else:
+                record = both.record(key, lambda _: both.is_suspicious())
+                return both, record, *arms.judge(both, key, record)
+        entry = self._active.baseline_of(key, subject.provider, subject.provider_options)
+        measurement = Measurement(subject, self._plan(entry), directory, self._active.progress.tick)
+        record = measurement.record(key, lambda record: is_suspicious(self._active.judge(self._item, record)))
+        return measurement, record, self._active.judge(self._item, record), against
 
     def _checked_label(self, label: object) -> str:
         if not isinstance(label, str) or not (label.isprintable() or not label):
@@ -117,9 +143,18 @@ class Workbench:
             raise failed(msg)
         return label
 
-    def _plan(self) -> Plan:
-        s = self.settings
+    def _beside(self, entry: Entry | None) -> dict[str, Beside]:
+        """Return the reference workloads of a baseline by metric: all of them for an update, else those that judge."""
+        stored = entry.references if entry is not None else {}
+        if entry is None or self.settings.update:
+            return {metric: Beside(specs) for metric, specs in stored.items()}
+        found = {metric: beside(entry, metric, self.settings.tolerance) for metric in stored}
+        return {metric: each for metric, each in found.items() if each is not None}
+
+    def _plan(self, entry: Entry | None) -> Plan:
+        s, wanted = self.settings, self._beside(entry)
         return Plan(
+            references=wanted if (wanted or s.update) and s.isolation == "process" else None,
             warmup_rounds=s.warmup_rounds,
             min_rounds=s.min_rounds,
             max_time_s=s.max_time,

@@ -52,8 +52,8 @@ CAUSES: Final = (
     Cause(
         "opset without a kernel",
         detect.opset_without_kernel,
-        "export with an opset before that, or take an ONNX Runtime with a newer kernel (docs/OperatorKernels.md lists "
-        "opsets and types by EP)",
+        "see in docs/OperatorKernels.md whether the EP has a kernel for an older opset, and export with that, or "
+        "whether a newer ONNX Runtime has one",
         "onnxruntime docs/OperatorKernels.md; kernel_registry.cc looks a kernel up by opset",
     ),
     Cause(

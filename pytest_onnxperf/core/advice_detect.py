@@ -27,6 +27,10 @@ _INTEGER_OPS: Final = frozenset(
     {"ArgMax", "ArgMin", "CumSum", "Mod", "NonZero", "Range", "ScatterND", "TopK", "Unique"}
 )
 _CONVOLUTIONS: Final = frozenset({"Conv", "FusedConv", "NhwcConv", "NhwcFusedConv", "QLinearConv", "ConvTranspose"})
+# What exporters compute shapes with; beside a Shape or Size, and in int64, they are that.
+_SHAPE_OPS: Final = frozenset(
+    {"Add", "Cast", "Concat", "ConstantOfShape", "Div", "Gather", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze"}
+)
 _METADATA_OPS: Final = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
 
 
@@ -109,17 +113,33 @@ def integer_op_on_cpu(situation: Situation) -> str:
     if not situation.failed & _COPIES or situation.is_on_cpu:
         return ""
     named = []
+    chain = _chained(situation)
     for model in situation.models:
         for group in model.placement.cpu_groups:
             kind = model.rare_types.get(group.op_type, "")
+            if group.op_type in chain:
+                continue
             if group.why == "type" or (group.why == "no_kernel" and (kind or group.op_type in _INTEGER_OPS)):
                 named.append(f"{group.op_type}{f' ({kind})' if kind else ''}")
-    return f"{_listed(named)} on the CPU for its element types" if named else ""
+    whose = "its" if len(set(named)) == 1 else "their"
+    return f"{_listed(named)} on the CPU for {whose} element types" if named else ""
+
+
+def _chained(situation: Situation) -> list[str]:
+    """Return the operators on the CPU that compute shapes, of which the runtime does not say that it put them there."""
+    if not any(op.endswith((":Shape", ":Size")) for op in _ops(situation)):
+        return []
+    return [
+        group.op_type
+        for model in situation.models
+        for group in model.placement.cpu_groups
+        if group.op_type in _SHAPE_OPS and model.rare_types.get(group.op_type) == "int64"
+    ]
 
 
 def conv_on_cpu(situation: Situation) -> str:
     """Convolutions on the CPU beside a device."""
-    if situation.is_on_cpu:
+    if situation.is_on_cpu or not situation.failed & (_COPIES | _SLOW):
         return ""
     ops = [op.split(":")[1] for op in _ops(situation) if op.startswith(f"{CPU}:")]
     found = [op for op in ops if op in _CONVOLUTIONS]
@@ -127,12 +147,13 @@ def conv_on_cpu(situation: Situation) -> str:
 
 
 def shape_chain(situation: Situation) -> str:
-    """Nodes that the runtime put on the CPU to compute shapes, where copies matter."""
+    """Nodes that compute shapes on the CPU, where copies matter."""
     facts = situation.record.facts
     if not situation.failed & _COPIES or facts is None:
         return ""
     forced = [culprit.op_type for _, culprit in _culprits(situation, "shape_computation")]
     forced += [counted.node.op_type for counted in facts.shape_nodes]
+    forced += _chained(situation)
     return f"shapes are computed on the CPU ({_listed(forced)})" if forced else ""
 
 

@@ -13,10 +13,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from .metrics import METRIC
+from .paired import TESTED, ReferenceSpec
 from .units import NS_PER_MS, significant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .facts import Facts as RunFacts
+    from .paired import Paired
     from .record import Record
 
 SCHEMA: Final = 1
@@ -25,6 +29,8 @@ SCHEMA: Final = 1
 FEWER_IS_BETTER: Final = ("memcpy", "cpu_nodes")
 
 _LEAST_SHARE: Final = 0.01
+_MOST_PROCESSES: Final = 10
+"""So many an entry keeps; a choice: t quantiles fall little beyond it."""
 
 Facts = dict[str, int | dict[str, int]]
 
@@ -54,6 +60,12 @@ class Entry:
     """For a generator: `prefill` and `decode`, each with facts of its own."""
     metrics: dict[str, list[float]] = field(default_factory=dict)
     """Stored metric name (`latency_p50_ms`) -> one value per process, in the unit of the name."""
+    paired: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """Metric -> `tested`, and each kind of reference workload -> its 25 % quantile in each process, in ns."""
+    references: dict[str, dict[str, ReferenceSpec]] = field(default_factory=dict)
+    """Metric -> kind -> the reference workload that stood beside it."""
+    detectable: dict[str, float] = field(default_factory=dict)
+    """Stored metric name -> the smallest slowdown that the entry can see, as a ratio: 1.03 for 3 %."""
     options: dict[str, str] = field(default_factory=dict)
     """What was set that changes what runs."""
     op_shares: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -94,10 +106,20 @@ def entry_of(record: Record, date: str, commit: str, with_times: bool = True) ->
         facts=facts,
         phases=phases,
         metrics=metrics,
+        paired={name: stored_pairs(pairs) for name, pairs in record.paired.items()} if with_times else {},
+        references={name: dict(pairs[0].specs) for name, pairs in record.paired.items()} if with_times else {},
         options=dict(record.options),
         op_shares=shares,
         node_ms=node_ms,
     )
+
+
+def stored_pairs(pairs: Sequence[Paired]) -> dict[str, list[float]]:
+    """Return `tested` and each kind of reference -> one value per process, in ns."""
+    columns = {TESTED: [significant(each.tested_ns) for each in pairs]}
+    for kind in pairs[0].specs:
+        columns[kind] = [significant(each.references_ns[kind]) for each in pairs]
+    return columns
 
 
 def op_times(record: Record) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
@@ -142,13 +164,14 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
         return new
     metrics = dict(old.metrics)
     for name, values in new.metrics.items():
-        inside = name in metrics and min(metrics[name]) <= median(values) <= max(metrics[name])
-        if replace_all or not inside:
+        if replace_all or name not in metrics or not _is_inside(metrics[name], values):
             metrics[name] = values
+    paired = {**old.paired, **{name: _appended(name, old, new, replace_all=replace_all) for name in new.paired}}
     facts = {**old.facts, **new.facts}
     phases = {name: {**old.phases.get(name, {}), **new.phases.get(name, {})} for name in {**old.phases, **new.phases}}
     anchor = Anchor(old.anchor.date, old.anchor.facts or new.anchor.facts, new.anchor.metrics | old.anchor.metrics)
     result = replace(new, facts=facts, phases=phases, metrics=metrics, anchor=anchor, note=old.note)
+    result = replace(result, paired=paired, references={**old.references, **new.references})
     result = replace(result, op_shares=new.op_shares or old.op_shares, node_ms=new.node_ms or old.node_ms)
     same = old == replace(
         result,
@@ -161,6 +184,26 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
     return old if same and not replace_all else result
 
 
+def _appended(name: str, old: Entry, new: Entry, *, replace_all: bool) -> dict[str, list[float]]:
+    """Return the processes of a metric: appended where they fit the old ones, up to a limit, else the new ones alone.
+
+    They fit where the reference is the same and the metric of the entry is kept: then more processes, of another hour,
+    say more about the noise.
+    """
+    stored = old.paired.get(name, {})
+    metric = METRIC[name].stored_name
+    is_kept = old.references.get(name) == new.references.get(name) and metric in old.metrics and not replace_all
+    if not stored or not is_kept or not _is_inside(old.metrics[metric], new.metrics.get(metric, [])):
+        return new.paired[name]
+    if len(stored[TESTED]) >= _MOST_PROCESSES:
+        return stored
+    return {kind: [*values, *new.paired[name][kind]][:_MOST_PROCESSES] for kind, values in stored.items()}
+
+
+def _is_inside(old: list[float], new: list[float]) -> bool:
+    return bool(new) and min(old) <= median(new) <= max(old)
+
+
 def changes(old: Entry | None, new: Entry) -> tuple[str, ...]:
     """Say what an update changed, `latency_p50_ms 1.2 -> 1.4`; empty where the entry stayed as it was."""
     if old is None:
@@ -170,11 +213,18 @@ def changes(old: Entry | None, new: Entry) -> tuple[str, ...]:
         before, after = old.metrics.get(name, []), new.metrics.get(name, [])
         if before != after:
             lines.append(f"{name} {_median(before)} -> {_median(after)}")
+    lines += option_changes(old.options, new.options)
     before_flat, after_flat = flat(old), flat(new)
     for name in sorted(set(before_flat) | set(after_flat)):
         if before_flat.get(name) != after_flat.get(name):
             lines.append(f"{name} {before_flat.get(name, 'none')} -> {after_flat.get(name, 'none')}")
     return tuple(lines)
+
+
+def option_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Say what was set otherwise, `share_buffer true -> false`."""
+    names = sorted(name for name in {**old, **new} if old.get(name) != new.get(name))
+    return [f"{name} {old.get(name, 'unset')} -> {new.get(name, 'unset')}" for name in names]
 
 
 def _median(values: list[float]) -> str:

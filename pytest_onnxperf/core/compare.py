@@ -1,62 +1,22 @@
-"""Comparison of a record with its baseline: facts by equality, metrics by the rule in `judge_metric`."""
+"""Comparison of a record with its baseline: facts by equality, metrics as `compare_metrics` does."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from statistics import median
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .attention_names import TIERS
 from .baseline import FEWER_IS_BETTER, stored_facts
+from .compare_metrics import compare_metric
+from .comparison import Comparison
 from .facts import difference_text, steps_text
-from .metrics import METRICS, Metric
+from .metrics import METRICS
 from .states import State
-from .units import change, number, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .baseline import Entry
     from .facts import Facts
     from .record import Record
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One fact or metric against its baseline."""
-
-    name: str
-    state: State
-    text: str
-    """What a report says of it, with both numbers and units."""
-    badness: float = 1.0
-    """Ratio to the baseline, above 1 is worse; for sorting."""
-    since_anchor: str = ""
-    """Change since the anchor, where it is beyond the tolerance."""
-
-
-def judge_metric(metric: Metric, stored: Sequence[float], current: Sequence[float], tolerance: float) -> State:
-    """Compare the medians over processes: the rule for time against a stored baseline.
-
-    True regressions are beyond the tolerance and the slack, with every process of today outside the interval of the
-    stored ones. Where the processes of one side disagree by more than the tolerance nothing can be said: `noisy`.
-    `ok` does not mean that nothing changed: a gate at x % finds a slowdown of x % half of the time.
-
-    Args:
-        metric: What is compared.
-        stored: One value per recorded process, in any unit.
-        current: One value per process of today, in the same unit.
-        tolerance: Ratio, 0.1 for 10 %.
-    """
-    sign = 1 if metric.better == "less" else -1
-    old, new = median(stored), median(current)
-    worse = sign * (new - old)
-    limit = max(tolerance * old, metric.slack)
-    apart = min(current) > max(stored) or max(current) < min(stored)
-    if abs(worse) > limit and apart:
-        return State.REGRESSED if worse > 0 else State.IMPROVED
-    spread = max(max(stored) - min(stored), max(current) - min(current))
-    return State.NOISY if spread > limit or abs(worse) > limit else State.OK
 
 
 def compare(
@@ -72,46 +32,11 @@ def compare(
     """
     facts = _compare_facts(record, entry)
     metrics = [
-        _compare_metric(metric, record, entry, tolerance, same_environment)
+        compare_metric(metric, record, entry, tolerance, same_environment)
         for metric in METRICS
         if metric.gated and metric.name in record.metrics
     ]
     return tuple(sorted([*facts, *metrics], key=lambda c: (c.state.severity, -c.badness, c.name)))
-
-
-def _compare_metric(metric: Metric, record: Record, entry: Entry | None, tolerance: float, same: bool) -> Comparison:
-    current = [value / metric.per_unit for value in record.metrics[metric.name]]
-    shown = f"{metric.label} {quantity(median(current), metric.unit)}"
-    stored = entry.metrics.get(metric.stored_name) if entry is not None else None
-    if entry is None or (same and stored is None):
-        return Comparison(metric.name, State.NO_BASELINE, shown)
-    if not same or stored is None:
-        return Comparison(metric.name, State.OTHER_ENVIRONMENT, shown)
-    old, new = median(stored), median(current)
-    ratio = new / old if old else float("inf") if new else 1.0
-    state = judge_metric(metric, stored, current, tolerance)
-    badness = ratio if metric.better == "less" else 1 / max(ratio, 1e-12)
-    is_disturbed = bool(record.disturbance) and metric.is_timed
-    if is_disturbed and state is not State.OK and badness <= _explained(record.other_load_ratio):
-        state = State.DISTURBED
-    text = f"{metric.label} {number(old)} -> {quantity(new, metric.unit)} ({change(ratio)})"
-    anchor = "" if is_disturbed else _since_anchor(metric, entry, new, tolerance)
-    return Comparison(metric.name, state, text, badness, anchor)
-
-
-def _explained(other_load_ratio: float) -> float:
-    """Return the slowdown that others can cause who use this share of the cores: what is left of them is the rest.
-
-    Twice that, since they also take caches and memory bandwidth; a choice. What is slower still is not their doing.
-    """
-    return 2 / (1 - min(other_load_ratio, 0.9))
-
-
-def _since_anchor(metric: Metric, entry: Entry, new: float, tolerance: float) -> str:
-    first = entry.anchor.metrics.get(metric.stored_name)
-    if not first or abs(new - first) <= max(tolerance * first, metric.slack):
-        return ""
-    return f"{metric.label} {change(new / first)} since its first record of {entry.anchor.date}"
 
 
 def _compare_facts(record: Record, entry: Entry | None) -> list[Comparison]:

@@ -88,7 +88,8 @@ class CulpritGroup:
         """What they are and why, with one node's name."""
         one = self.example
         if not one.op_type:
-            return f"{self.count} x copy {_where(one)} of {_tensor(one)}: {_reason(one)}"
+            of = " of" if self.count == 1 else ", e.g. of"
+            return f"{self.count} x copy {_where(one)}{of} {_tensor(one)}: {_reason(one)}"
         version = f" ({_opset(one)})" if one.opset is not None else ""
         example = repr(one.node) if one.node != one.node.strip() or "\n" in one.node else one.node
         example = example or f"the one without a name at {_tensor(one)}"

@@ -50,7 +50,7 @@ class ModelExplanation:
     changed_ops: Mapping[str, int] = field(default_factory=dict)
     """Operator of ai.onnx that has an older form -> the opset that changed it last, up to the model's own."""
     rare_types: Mapping[str, str] = field(default_factory=dict)
-    """Operator on the CPU -> element type of an input of it that kernels of a device seldom take."""
+    """Operator on the CPU -> element type of its first input, where kernels of a device seldom take that."""
     cast_pairs: int = 0
     """Casts whose result another Cast turns back, in one run."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from .baseline import Entry
+from .baseline import Entry, option_changes
 from .budget import Budget, check
 from .budget_keys import KEY
-from .compare import Comparison, compare
+from .compare import compare
+from .compare_metrics import detectable
+from .comparison import Comparison
 from .limits import LimitResult
 from .metrics import METRIC
 from .op_changes import OpChanges, op_changes
@@ -16,7 +18,7 @@ from .phases import DECODE, PREFILL
 from .states import Limit, State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from .record import Record
 
@@ -56,6 +58,8 @@ class Verdict:
     baseline_date: str = ""
     other_environment: str = ""
     version_changes: tuple[str, ...] = ()
+    detectable: tuple[str, ...] = ()
+    """The smallest slowdowns that the baseline can see, `3.1 % (latency p50)`, of the times of what was measured."""
     option_changes: tuple[str, ...] = ()
     """What was set otherwise when the baseline was recorded, `share_buffer true -> false`."""
     op_changes: tuple[OpChanges, ...] = ()
@@ -134,7 +138,8 @@ def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Polic
         baseline_date=found.entry.date if found.entry else "",
         other_environment=found.other_environment,
         version_changes=record.environment.differing_versions(found.entry.versions) if found.entry else (),
-        option_changes=_option_changes(found.entry.options, record.options) if found.entry else (),
+        detectable=_detectable(record, found.entry, tolerance) if found.entry and not found.other_environment else (),
+        option_changes=tuple(option_changes(found.entry.options, record.options)) if found.entry else (),
         op_changes=op_changes(record, found.entry) if found.entry and _differs(comparisons) else (),
         not_applicable=tuple(b.on for b in budgets if b.on and b not in applicable),
         failing_states=failing,
@@ -142,9 +147,11 @@ def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Polic
     )
 
 
-def _option_changes(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, ...]:
-    names = sorted(name for name in {**old, **new} if old.get(name) != new.get(name))
-    return tuple(f"{name} {old.get(name, 'unset')} -> {new.get(name, 'unset')}" for name in names)
+def _detectable(record: Record, entry: Entry, tolerance: float) -> tuple[str, ...]:
+    seen = {
+        METRIC[name].label: detectable(entry, METRIC[name], tolerance) for name in _PRIMARY if name in record.metrics
+    }
+    return tuple(f"{ratio - 1:.1%} ({label})" for label, ratio in sorted(seen.items()) if ratio is not None)
 
 
 def _differs(comparisons: Sequence[Comparison]) -> bool:
@@ -152,9 +159,16 @@ def _differs(comparisons: Sequence[Comparison]) -> bool:
 
 
 def is_suspicious(verdict: Verdict) -> bool:
-    """Tell whether two more processes should decide: a metric looks worse, or the processes disagree about it."""
+    """Tell whether two more processes should decide.
+
+    The times of what was measured are looked at again on suspicion; load, cold start and memory, which say less, only
+    where they would fail.
+    """
     return any(
-        comparison.state in (State.REGRESSED, State.NOISY) and comparison.badness > 1
+        comparison.is_suspicious and (comparison.name in _PRIMARY or comparison.state is State.REGRESSED)
         for comparison in verdict.comparisons
         if comparison.name in METRIC
     )
+
+
+_PRIMARY: Final = frozenset({"latency_p50", "ttft", "decode_throughput"})

@@ -40,6 +40,11 @@ class Metric:
     """True where it comes from a timing process, which others can disturb; False for the size of files."""
 
     @property
+    def is_noisy_clock(self) -> bool:
+        """Whether it is made of times, which drift between two occasions; memory does not."""
+        return self.is_timed and self.unit != "MiB"
+
+    @property
     def stored_name(self) -> str:
         """The key in baseline files, with the unit: `latency_p50_ms`."""
         return f"{self.name}_{_SUFFIX[self.unit]}"

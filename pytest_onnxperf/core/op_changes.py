@@ -55,6 +55,8 @@ class OpChanges:
     gained: tuple[tuple[str, int], ...]
     """Op types that did not run, with their executions a run."""
     lost: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, int, int], ...]
+    """Op types that run more or less often, what moved left out, with their executions before and now."""
     times: tuple[OpTime, ...]
     """Those that changed, most time lost first; none where the baseline holds no times."""
     old_ms: float | None
@@ -64,7 +66,8 @@ class OpChanges:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to say."""
-        return not (self.moved or self.gained or self.lost or self.times)
+        is_slower = any(time.lost_ms > 0 for time in self.times)
+        return not (self.moved or self.gained or self.lost or self.counts or is_slower)
 
 
 def op_changes(record: Record, entry: Entry) -> tuple[OpChanges, ...]:
@@ -74,23 +77,24 @@ def op_changes(record: Record, entry: Entry) -> tuple[OpChanges, ...]:
     stored = {RUN: entry.facts} if not record.phases else entry.phases
     changes = []
     for phase, facts in found.items():
-        if facts is None or facts.unavailable or phase not in stored:
-            continue
-        old_ops = stored[phase].get("ops", {})
-        counts = old_ops if isinstance(old_ops, dict) else {}
-        moved, gained, lost = _counted(counts, facts)
+        counts = stored.get(phase, {}).get("ops")
+        if facts is None or facts.unavailable or not isinstance(counts, dict):
+            continue  # what was not recorded is not new
+        moved, gained, lost, changed = _counted(counts, facts)
         old_ms, new_ms = entry.node_ms.get(phase), node_ms.get(phase)
         times: tuple[OpTime, ...] = ()
         if old_ms is not None and new_ms is not None:
             times = tuple(_times(entry.op_shares.get(phase, {}), old_ms, facts))
-        changes.append(OpChanges(phase, moved, gained, lost, times, old_ms, new_ms))
+        changes.append(OpChanges(phase, moved, gained, lost, changed, times, old_ms, new_ms))
     return tuple(each for each in changes if not each.is_empty)
 
 
 def _counted(
     old: Mapping[str, int], facts: Facts
-) -> tuple[tuple[MovedOps, ...], tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
-    """Pair what one provider lost with what another gained of the same operator; the rest is new or lost."""
+) -> tuple[
+    tuple[MovedOps, ...], tuple[tuple[str, int], ...], tuple[tuple[str, int], ...], tuple[tuple[str, int, int], ...]
+]:
+    """Pair what one provider lost with what another gained of the same operator; the rest is new, lost or changed."""
     fewer = {op: count - facts.ops.get(op, 0) for op, count in old.items() if count > facts.ops.get(op, 0)}
     more = {op: count - old.get(op, 0) for op, count in facts.ops.items() if count > old.get(op, 0)}
     moved = []
@@ -105,7 +109,10 @@ def _counted(
                 more[gained_op] -= count
     gained = tuple((op, count) for op, count in more.items() if count and op not in old)
     lost = tuple((op, count) for op, count in fewer.items() if count and op not in facts.ops)
-    return tuple(sorted(moved, key=lambda each: -each.executions)), _most(gained), _most(lost)
+    changed = [(op, old[op], facts.ops[op]) for op, count in {**fewer, **more}.items()
+               if count and op in old and op in facts.ops]  # fmt: skip
+    changed.sort(key=lambda each: (-abs(each[2] - each[1]), each[0]))
+    return tuple(sorted(moved, key=lambda each: -each.executions)), _most(gained), _most(lost), tuple(changed)
 
 
 def _most(counts: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:

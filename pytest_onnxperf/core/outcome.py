@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .ab import AbRecord
+from .against import Against
 from .explanation import Explanation
 from .judge import Verdict
 from .record import Record
@@ -19,6 +21,8 @@ class Outcome:
     """True where an update may record it."""
     explanation: Explanation | None = None
     """Why the facts are what they are, where that was asked for or a fact failed."""
+    against: Against | None = None
+    """What it was compared with under `--onnxperf-against`, instead of a baseline."""
     kept: str = ""
     """Path of its profile, beside the logs of its processes, where they were kept."""
 
@@ -33,3 +37,5 @@ class TestOutcome:
     outcomes: tuple[Outcome, ...]
     is_breach: bool = False
     """True where the test failed because of its budget or baseline, and not by an error."""
+    comparisons: tuple[AbRecord, ...] = ()
+    """What it compared by `onnx_compare`."""

@@ -68,7 +68,7 @@ def provider_of(text: str) -> Provider:
         return Provider(text.strip(), stem.lower(), in_auto=False)
     names = [provider.short for provider in PROVIDERS]
     close = difflib.get_close_matches(wanted.removesuffix("executionprovider"), names, n=1)
-    hint = f", did you mean `{close[0]}`?" if close else ""
+    hint = f", did you mean `{close[0]}`?" if close else "."
     msg = (
         f"unknown execution provider {text!r}{hint} Known: auto, {', '.join(names)}, "
         f"or ONNX Runtime's own name such as CUDAExecutionProvider"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .environment import Environment
 from .facts import Facts
+from .paired import Paired
 from .tokens import Generation
 
 
@@ -59,6 +60,8 @@ class Record:
     """What a reader should know and no verdict says."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What was set that changes what runs: `max_length`, `share_buffer`, `sdpa_kernel`, environment variables."""
+    paired: Mapping[str, tuple[Paired, ...]] = field(default_factory=dict)
+    """Metric -> for each process its rounds beside a reference workload."""
     generations: tuple[tuple[Generation, ...], ...] = ()
     """Of a generator: process -> generation -> the times of its tokens."""
 

@@ -95,11 +95,12 @@ def not_flash_lines(found: Sequence[NotFlash]) -> Iterator[str]:
         groups.setdefault(each.reasons, []).append(each)
     if groups:
         yield "Attention that is not Flash, and why"
-    for reasons, group in groups.items():
+    for reasons, group in list(groups.items())[:_MOST]:
         why = "; ".join(reasons) or "neither the model nor the device tells why"
         use = group[0].use
         phase = f" in {use.phase}" if use.phase else ""
         yield from _wrapped(f"  {len(group)} x {use.node.op_type}{phase}, {' and '.join(use.kernels)}: {why}", "    ")
+    yield from _more(len(groups), "groups")
 
 
 def op_change_lines(changes: Sequence[OpChanges]) -> Iterator[str]:
@@ -110,11 +111,16 @@ def op_change_lines(changes: Sequence[OpChanges]) -> Iterator[str]:
         for moved in change.moved[:_MOST]:
             where = f"{short_provider(moved.before)} to {short_provider(moved.after)}"
             yield from _wrapped(f"  moved   {moved.executions} {moved.op_type}: {where}", " " * 10)
+        yield from _more(len(change.moved), "moved")
         for word, counts in (("new", change.gained), ("lost", change.lost)):
             if counts:
                 text = ", ".join(f"{count} {op_name(op)}" for op, count in counts[:_MOST])
                 more = f" and {len(counts) - _MOST} more" if len(counts) > _MOST else ""
                 yield from _wrapped(f"  {word:<8}{text}{more}", " " * 10)
+        if change.counts:
+            text = ", ".join(f"{op_name(op)} {old} -> {new}" for op, old, new in change.counts[:_MOST])
+            more = f" and {len(change.counts) - _MOST} more" if len(change.counts) > _MOST else ""
+            yield from _wrapped(f"  count   {text}{more}", " " * 10)
         slower = [time for time in change.times if time.lost_ms > 0][:_MOST]
         if slower and change.old_ms is not None and change.new_ms is not None:
             yield from _wrapped(
@@ -136,5 +142,4 @@ def _wrapped(text: str, indent: str = "  ") -> Iterator[str]:
     lead = printable[: len(printable) - len(printable.lstrip())]
     yield from textwrap.wrap(
         printable.lstrip(), _WIDTH, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False,
-        break_long_words=False,
     )  # fmt: skip

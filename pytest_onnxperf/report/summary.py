@@ -12,6 +12,7 @@ from pytest_onnxperf.core.providers import short_name
 from pytest_onnxperf.core.states import State
 from pytest_onnxperf.core.units import quantity
 
+from .against import table_lines
 from .explanation import attention_lines, explanation_lines
 
 if TYPE_CHECKING:
@@ -80,7 +81,10 @@ def summary_lines(
     lines: list[str] = []
     if verbosity >= 0:
         lines += [measurement_line(outcome) for outcome in outcomes]
-        lines += [f"  {line}" for outcome in outcomes if verbosity > 0 for line in _details(outcome)]
+        lines += [
+            part for outcome in outcomes if verbosity > 0 for line in _details(outcome) for part in _indented(line)
+        ]
+        lines += table_lines(outcomes)
     if explaining:
         lines += [line for outcome in outcomes for line in explained_lines(outcome)]
     if outcomes:
@@ -97,11 +101,11 @@ def summary_lines(
 
 def explained_lines(outcome: Outcome) -> Iterator[str]:
     """Yield why the facts of a measurement are what they are, under its name; nothing where that was not asked for."""
-    if outcome.explanation is None or outcome.record.facts is None:
+    if outcome.explanation is None:
         return
     yield ""
     yield f"{outcome.record.key.entry}: {outcome.record.model}"
-    yield from attention_lines(outcome.record.facts.attention)
+    yield from attention_lines(outcome.record.facts.attention if outcome.record.facts else ())
     yield from explanation_lines(outcome.explanation)
     yield ""
 
@@ -146,6 +150,14 @@ def _worst(states: Iterable[State]) -> State | None:
     return min(states, key=lambda state: state.severity, default=None)
 
 
+def _indented(line: str) -> list[str]:
+    indent = " " * (2 + len(line) - len(line.lstrip()))
+    return textwrap.wrap(
+        line.strip(), _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip
+
+
 def _details(outcome: Outcome) -> Iterator[str]:
     """Return every comparison and limit of a measurement, for -v."""
     record, verdict = outcome.record, outcome.verdict
@@ -153,7 +165,9 @@ def _details(outcome: Outcome) -> Iterator[str]:
     for limit in verdict.limits:
         yield f"  {limit.state}: {limit.key} {limit.actual} (budget {limit.limit})".rstrip()
     for comparison in verdict.comparisons:
-        yield f"  {comparison.state}: {comparison.text}"
+        yield f"  {comparison.state}: {comparison.text}{f' ({comparison.detail})' if comparison.detail else ''}"
+    if verdict.detectable:
+        yield f"  the baseline sees slowdowns of {', '.join(verdict.detectable)} and more"
     for name, values in record.metrics.items():
         metric = METRIC[name]
         if not metric.gated:
@@ -168,7 +182,8 @@ def _counts(outcomes: Sequence[Outcome]) -> str:
         parts.append("budgets: " + ", ".join(f"{limits[name]} {name}" for name in sorted(limits)))
     if states:
         ordered = sorted(states, key=lambda name: State(name).severity)
-        parts.append("against baselines: " + ", ".join(f"{states[name]} {name}" for name in ordered))
+        what = "the reference" if any(outcome.against for outcome in outcomes) else "baselines"
+        parts.append(f"against {what}: " + ", ".join(f"{states[name]} {name}" for name in ordered))
     return "; ".join(parts)
 
 
@@ -222,7 +237,7 @@ def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
         names = ", ".join(_shortened(record.key.entry) for record in disturbed[:_MOST_NAMES])
         more = ", ..." if len(disturbed) > _MOST_NAMES else ""
         yield f"{len(disturbed)} disturbed, {disturbed[0].disturbance}: {names}{more}"
-    changes = {change for outcome in outcomes for change in outcome.verdict.version_changes}
+    changes = {change for o in outcomes if o.against is None for change in o.verdict.version_changes}
     if changes:
         yield f"since the baselines: {', '.join(sorted(changes))}"
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from pytest_onnxperf.core.advice import advice_for
 from pytest_onnxperf.core.advice_detect import Situation
 from pytest_onnxperf.core.metrics import METRIC
-from pytest_onnxperf.core.providers import CPU
 from pytest_onnxperf.core.states import Limit, State
 from pytest_onnxperf.core.units import significant
 
+from .against import failure_lines
 from .explanation import explanation_lines, op_change_lines
 from .profile import op_table_lines
 
@@ -69,22 +69,31 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     yield ""
     yield from _breaches(verdict)
     yield ""
-    yield from _evidence(record, is_explained=outcome.explanation is not None)
+    yield from _evidence(record)
     if outcome.explanation is not None:
         with_attention = "attention" in verdict.failed_names
         lines = list(explanation_lines(outcome.explanation, with_attention=with_attention, with_roofline=False))
         yield from [*lines, ""] if lines else []
-    if verdict.worse:
+    if outcome.against is not None:
+        yield from failure_lines(outcome, outcome.against)
+        yield from (line.replace("the baseline", "the reference") for line in op_change_lines(verdict.op_changes))
+        yield ""
+    elif verdict.worse:
         yield f"Baseline of {verdict.baseline_date}, in" if verdict.baseline_date else "There is no baseline in"
         yield f"    {verdict.other_environment or verdict.baseline_path}"
         if since := (*verdict.version_changes, *verdict.option_changes):
             yield from _wrapped(f"Since then: {', '.join(since)}")
+        if verdict.detectable:
+            yield from _wrapped(f"It can see slowdowns of {', '.join(verdict.detectable)} and more.", "  ")
         yield from op_change_lines(verdict.op_changes)
         yield ""
     yield "What to do"
     for advice in _advice(outcome):
         yield from _wrapped(f"- {advice}", "  ")
-    if verdict.worse:
+    if verdict.worse and outcome.against is not None:
+        allow = "`@pytest.mark.onnx_budget(max_regression=...)` allows more of a time"
+        yield from _wrapped(f"- If this is intended, {allow}; a reference stores nothing", "  ")
+    elif verdict.worse:
         yield from _wrapped("- If this is intended, record it:", "  ")
         yield f"    pytest --onnxperf-update {shlex.quote(nodeid)}"
     if outcome.kept:
@@ -101,7 +110,8 @@ def _breaches(verdict: Verdict) -> Iterator[str]:
     # While baselines are updated a regression does not fail, and is still worth a line.
     for comparison in verdict.comparisons:
         if comparison in verdict.worse or comparison.state is State.REGRESSED:
-            yield from _row(str(comparison.state), comparison.text, comparison.since_anchor)
+            detail = "; ".join(part for part in (comparison.detail, comparison.since_anchor) if part)
+            yield from _row(str(comparison.state), comparison.text, detail)
 
 
 def _breach_count(outcome: Outcome) -> int:
@@ -132,18 +142,11 @@ def _wrapped(text: str, indent: str = "") -> Iterator[str]:
     yield from textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
-def _evidence(record: Record, *, is_explained: bool) -> Iterator[str]:
-    """Return what ran where, and the rows of the op table that cost most."""
+def _evidence(record: Record) -> Iterator[str]:
+    """Return the rows of the op table that cost most."""
     facts = record.facts
     if facts is None:
         return
-    if record.environment.execution_provider != CPU and not is_explained:
-        on_cpu = [f"{count} {op.split(':')[1]}" for op, count in sorted(facts.ops.items()) if op.startswith(CPU)]
-        if on_cpu:
-            yield from _wrapped(f"On the CPU, a run: {', '.join(on_cpu)}", "  ")
-        if facts.shape_nodes:
-            names = ", ".join(sorted({counted.node.op_type for counted in facts.shape_nodes}))
-            yield from _wrapped(f"Of these on purpose, for shapes, and not counted: {names}", "  ")
     if facts.op_table:
         yield from op_table_lines(facts.op_table, top=_TOP_ROWS, with_advice=False)
         yield ""
@@ -176,6 +179,8 @@ def properties(outcomes: Sequence[Outcome]) -> list[tuple[str, object]]:
         prefix = f"onnxperf.{record.key.label}." if record.key.label else "onnxperf."
         result.append((f"{prefix}state", outcome.verdict.state))
         result.append((f"{prefix}execution_provider", record.environment.execution_provider))
+        for turns in outcome.against.timed if outcome.against is not None else ():
+            result.append((f"{prefix}against_{turns.name}_ratio", significant(turns.verdict.ratio)))
         for name, values in record.metrics.items():
             metric = METRIC[name]
             result.append((f"{prefix}{metric.stored_name}", significant(median(values) / metric.per_unit)))

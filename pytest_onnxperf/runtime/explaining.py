@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_onnxperf.core.attention_names import ON_CPU
@@ -64,9 +66,10 @@ class Explainer:
         options: Mapping[str, str],
         versions: Mapping[str, str],
         ceilings: Ceilings | None,
+        device: str,
     ) -> None:
         self._subject, self._traces, self._facts = subject, traces, facts
-        self._options, self._ceilings = options, ceilings
+        self._options, self._ceilings, self._device = options, ceilings, device
         self._runtime = f"ORT {versions.get('onnxruntime', '')}".strip()
 
     def explain(
@@ -82,7 +85,8 @@ class Explainer:
         """
         models: list[ModelExplanation] = []
         reasons: list[str] = []
-        directory.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # then another directory is taken, and the reason told
+            directory.mkdir(parents=True, exist_ok=True)
         for session, arguments in self._subject.sessions().items():
             evidence = ModelEvidence(None, "it was not asked for", OrtLog(), None, "it was not asked for")
             if in_process:
@@ -91,8 +95,9 @@ class Explainer:
                         dict(arguments), directory, timeout_s=timeout_s, environment=self._subject.variables,
                         alive=alive,
                     )  # fmt: skip
-                except OnnxPerfError as error:
+                except (OnnxPerfError, OSError) as error:
                     reasons.append(f"{session}: {error}" if session else str(error))
+                    evidence = replace(evidence, why_no_graph="the explaining process failed")
             models.append(self._model(session, arguments, evidence))
         return Explanation(tuple(models), "; ".join(reasons))
 
@@ -103,7 +108,7 @@ class Explainer:
         provider = self._subject.provider.name
         is_device = provider != CPU
         culprits = culprits_of(
-            evidence.model, evidence.log, nodes, opsets, provider, self._runtime, evidence.why_no_graph
+            evidence.model, evidence.log, nodes, opsets, provider, self._runtime
         ) if is_device else ()  # fmt: skip
         return ModelExplanation(
             session=session,
@@ -123,9 +128,8 @@ class Explainer:
     def _not_flash(self, traces: Sequence[Trace], model: Model | None) -> tuple[NotFlash, ...]:
         phases = {trace.phase for trace in traces}
         uses: list[AttentionUse] = [use for use in self._facts.attention if use.phase in phases] if self._facts else []
-        device = self._ceilings.device if self._ceilings else ""
         return tuple(
-            NotFlash(use, reasons_not_flash(use, model, self._options, device))
+            NotFlash(use, reasons_not_flash(use, model, self._options, self._device))
             for use in uses
             if use.kernels and not {"flash", ON_CPU}.intersection(use.kernels)
         )
@@ -138,9 +142,10 @@ class Explainer:
 
 
 def _rare_types(traces: Sequence[Trace]) -> dict[str, str]:
+    """Return rare types of first inputs: further ones are axes, indices and shapes, which are int64 as a rule."""
     found: dict[str, str] = {}
     for execution in (e for trace in traces for detail in trace.details for e in detail.executions):
-        kinds = [tensor.element_type for tensor in execution.inputs if tensor.element_type in RARE_TYPES]
+        kinds = [tensor.element_type for tensor in execution.inputs[:1] if tensor.element_type in RARE_TYPES]
         if kinds and execution.key.execution_provider == CPU:
             found.setdefault(execution.key.op_type, kinds[0])
     return found

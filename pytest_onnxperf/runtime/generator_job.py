@@ -19,15 +19,21 @@ from .child import generator_config
 from .child.generator_scratch import remove_directory, scratch_directory
 from .child.session import StepError
 from .inline import Kind
-from .measure import Plan, Profiled, Timing, Worker
+from .plan import Plan, Profiled, Timing, Worker, paired_found, sizes_of
 from .session_job import LOG_WARNING, SessionJob, check_provider, profile_severity
 from .trace import DECODER, Trace, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_onnxperf.core.paired import Paired
+
 _SHORT_NAMES: Final = {"nvtensorrtrtx": "trt-rtx"}
 """GenAI's name of a provider, in lower case -> ours, where they differ."""
+
+
+_PAIRED: Final = {"ttft": "ttft", "decode": "decode_throughput"}
+"""What is timed beside a reference workload -> the metric that it judges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,7 @@ class GeneratorJob:
         first = worker.call("warm_up", rounds=plan.warmup_rounds)
         min_rounds, max_time_s = self.block_size(plan)
         block = worker.call("block", min_rounds=min_rounds, max_time_s=max_time_s)
+        paired = self._paired(worker, plan)
         worker.close()
         generations = tuple(
             Generation(each["append_ns"], each["first_ns"], tuple(each["gaps_ns"])) for each in block["rounds"]
@@ -99,8 +106,18 @@ class GeneratorJob:
             versions=opened["versions"],
             threads=opened["threads"],
             generations=generations,
+            paired=paired,
             warnings=_warnings(opened),
         )
+
+    def _paired(self, worker: Worker, plan: Plan) -> dict[str, Paired]:
+        """Time generations beside reference workloads, in a block of their own."""
+        if plan.references is None:
+            return {}
+        sizes = {name: sizes_of(plan, metric) for name, metric in _PAIRED.items()}
+        min_rounds, max_time_s = self.block_size(plan)
+        found = worker.call("paired", sizes=sizes, min_rounds=min_rounds, max_time_s=max_time_s)
+        return paired_found({_PAIRED[name]: each for name, each in found.items()})
 
     def profile(self, worker: Worker, plan: Plan, prefix: str) -> Profiled:
         """Warm up, profile a prefill and a few decode steps, and read the facts of each phase.

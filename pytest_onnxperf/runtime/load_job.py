@@ -9,7 +9,7 @@ from pytest_onnxperf.core.tokens import Request, load_metrics
 
 from .generator_job import GeneratorJob
 from .inline import Kind
-from .measure import Plan, Profiled, Timing, Worker
+from .plan import Plan, Profiled, Timing, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

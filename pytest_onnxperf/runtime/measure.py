@@ -6,143 +6,42 @@ What is measured, a session's model or a generator's, is a `Subject`: it knows t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.attention_backend import switches_of
+from pytest_onnxperf.core.compare_metrics import Beside
 from pytest_onnxperf.core.environment import Environment
 from pytest_onnxperf.core.errors import SettingError
 from pytest_onnxperf.core.explanation import Explanation
-from pytest_onnxperf.core.facts import Facts
 from pytest_onnxperf.core.peaks import ceilings_of
 from pytest_onnxperf.core.record import Record, TestKey
-from pytest_onnxperf.core.tokens import Generation
 from pytest_onnxperf.core.units import quantity
 
 from .devices import NVIDIA, describe_device
 from .explaining import Explainer
-from .inline import InlineWorker, Kind
+from .inline import InlineWorker
 from .lock import claimed, device_name
 from .process import ProcessWorker
-from .trace import Trace
 from .vram import VramMeter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from pytest_onnxperf.core.providers import Provider
     from pytest_onnxperf.core.roofline import Ceilings
+
+    from .plan import Plan, Profiled, Subject, Timing, Worker
 
 # Others that use more than this share of the usable cores while rounds are timed disturb them. A choice: on two cores
 # it is two fifths of one of them, more than an idle machine with a pytest in it ever uses.
 DISTURBED_SHARE: Final = 0.2
 CONFIRMATIONS: Final = 2
+# The reference workload is numpy's, and is to be the same on every machine; ONNX Runtime has threads of its own.
+_ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "VECLIB_MAXIMUM_THREADS": "1"}
 # CUDA's attention operators then print which kernel they run, from 1.19 on. (Source: attention_kernel_options.cc.)
-_SHOW_KERNELS: Final = {"ORT_ENABLE_ATTENTION_KERNEL_DEBUG_INFO": "1"}
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How to measure."""
-
-    warmup_rounds: int
-    min_rounds: int
-    max_time_s: float
-    profile_runs: int
-    timeout_s: float
-    isolation: Literal["process", "none"]
-    threads: int
-    """Intra-op threads; 0 means as many as cores may be used."""
-    processes: int = 1
-    """Timing processes to begin with."""
-    timing: bool = True
-    """False measures facts alone."""
-    device: str = ""
-    """The user's name for the device."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """What one timing process found."""
-
-    metrics: Mapping[str, float]
-    """Metric name -> value in inner units."""
-    rounds: int
-    other_load: float | None
-    """Share of the usable cores that others used meanwhile; None where it cannot be known."""
-    peak_rss_bytes: int | None
-    versions: Mapping[str, str]
-    threads: int
-    generations: tuple[Generation, ...] = ()
-    """Of a generator: the times of every token."""
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Profiled:
-    """What the profile process found."""
-
-    facts: Facts | None
-    versions: Mapping[str, str]
-    phases: Mapping[str, Facts] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
-    """What the runtime took that the test may not have given: `max_length`, `share_buffer`."""
-    why_not: str = ""
-    """Why there are no facts."""
-    traces: tuple[Trace, ...] = ()
-    """What the facts were read from, a phase each."""
-    is_possible: bool = True
-    """False where facts are none of what is measured, so that their absence is no state of its own."""
-
-
-Worker = InlineWorker | ProcessWorker
-
-
-class Subject(Protocol):
-    """What is measured."""
-
-    @property
-    def kind(self) -> Kind:
-        """Which steps its processes do."""
-
-    @property
-    def model_text(self) -> str:
-        """The model as the test gave it, for reports."""
-
-    @property
-    def provider(self) -> Provider:
-        """The EP that must run."""
-
-    @property
-    def provider_options(self) -> Mapping[str, object]:
-        """Its options; `device_id` tells which device to claim."""
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """Environment variables of its processes."""
-
-    @property
-    def timed_metrics(self) -> tuple[str, ...]:
-        """The metrics that a timing process finds."""
-
-    @property
-    def feeds_on_host(self) -> bool:
-        """Whether inputs and outputs of a run are in host memory."""
-
-    def sessions(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the arguments of the step `open` of each session that can be explained."""
-
-    def size_bytes(self) -> int:
-        """Return the size of the model's files, and refuse a model that is not there."""
-
-    def time(self, worker: Worker, plan: Plan) -> Timing:
-        """Do the steps of a timing process."""
-
-    def profile(self, worker: Worker, plan: Plan, prefix: str) -> Profiled:
-        """Do the steps of a profile process; `prefix` is the absolute prefix of profile files."""
+SHOW_KERNELS: Final = {"ORT_ENABLE_ATTENTION_KERNEL_DEBUG_INFO": "1"}
 
 
 class Measurement:
@@ -191,7 +90,8 @@ class Measurement:
             return Explanation((), profiled.why_not if profiled else "nothing was measured")
         known = ceilings or ceilings_of(record.environment.device, use_tf32=subject.provider.short in NVIDIA)
         versions = record.environment.versions
-        explainer = Explainer(subject, profiled.traces, record.facts, record.options, versions, known)
+        name = record.environment.device
+        explainer = Explainer(subject, profiled.traces, record.facts, record.options, versions, known, name)
         device = device_name(subject.provider.short, subject.provider_options, os.environ)
         with claimed(device, lambda: self._progress(f"waiting for the device `{device}`")):
             return explainer.explain(
@@ -216,7 +116,7 @@ class Measurement:
             kind=self._subject.kind,
             timeout_s=self._plan.timeout_s,
             alive=lambda: self._progress(f"{what} process {self._started}"),
-            environment={**(_SHOW_KERNELS if what == "profile" else {}), **self._subject.variables},
+            environment={**(SHOW_KERNELS if what == "profile" else _ONE_THREAD), **self._subject.variables},
             after_step=self._vram.sample if self._vram is not None and what == "timing" else None,
         )
 
@@ -225,6 +125,9 @@ class Measurement:
             self._vram.peak_bytes = 0  # of another process
         with self._worker("timing") as worker:
             timing = self._subject.time(worker, self._plan)
+        if timing.paired and not self._plan.references:  # the processes that follow take the sizes of the first
+            found = {metric: Beside(each.specs) for metric, each in timing.paired.items()}
+            self._plan = replace(self._plan, references=found)
         if self._vram is not None and self._vram.peak_bytes and isinstance(worker, ProcessWorker):
             timing = replace(timing, metrics={**timing.metrics, "peak_vram": float(self._vram.peak_bytes)})
         return timing
@@ -264,6 +167,10 @@ class Measurement:
             other_load_ratio=load,
             warnings=tuple(dict.fromkeys(warning for timing in timings for warning in timing.warnings)),
             generations=tuple(timing.generations for timing in timings),
+            paired={
+                name: tuple(timing.paired[name] for timing in timings if name in timing.paired)
+                for name in dict.fromkeys(name for timing in timings for name in timing.paired)
+            },
         )
 
     def _not_measured(self, measured: Mapping[str, object], why_no_facts: str) -> dict[str, str]:

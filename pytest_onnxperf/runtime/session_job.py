@@ -12,20 +12,28 @@ from pytest_onnxperf.core.fallback import with_reason
 from pytest_onnxperf.core.ort_log import read_log
 from pytest_onnxperf.core.providers import CPU, Provider
 from pytest_onnxperf.core.sample import Sample
+from pytest_onnxperf.core.units import NS_PER_S
 
 from .child.protocol import Array
 from .devices import NVIDIA
 from .inline import Kind
-from .measure import Plan, Profiled, Timing, Worker
+from .looks import Looks
 from .model_files import check_free_dimensions, model_files
+from .plan import Plan, Profiled, Timing, Worker, paired_found, sizes_of
 from .trace import read_trace
 
 if TYPE_CHECKING:
     from pytest_onnxperf.core.facts import Facts
+    from pytest_onnxperf.core.paired import Paired
 
 LOG_VERBOSE: Final = 0
 LOG_INFO: Final = 1
 LOG_WARNING: Final = 2
+
+
+_JUDGED: Final = "latency_p50"
+_WITH_REFERENCE: Final = 4 / 3
+"""How much longer a round is with the reference workload beside it, which takes about a third of its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +86,9 @@ class SessionJob:
         opened = self._open(worker, plan, "")
         first = worker.call("warm_up", rounds=max(plan.warmup_rounds, 1))
         block = worker.call("block", min_rounds=plan.min_rounds, max_time_s=plan.max_time_s)
-        worker.close()
         metrics = Sample.of(block["rounds_ns"]).metrics()
+        paired = self._paired(worker, plan, metrics["latency_p50"])
+        worker.close()
         metrics |= {"load": opened["load_ns"], "cold_start": first["cold_start_ns"]}
         return Timing(
             metrics=metrics,
@@ -88,7 +97,20 @@ class SessionJob:
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],
+            paired=paired,
         )
+
+    def _paired(self, worker: Worker, plan: Plan, round_ns: float) -> dict[str, Paired]:
+        """Time rounds beside the reference workload, in a block of their own: they slow each other a little."""
+        if plan.references is None:
+            return {}
+        wanted = plan.references.get(_JUDGED)
+        most_rounds = max(int(plan.max_time_s * NS_PER_S / (_WITH_REFERENCE * max(round_ns, 1.0))), plan.min_rounds)
+        looks = Looks(wanted, most_rounds)
+        sizes = sizes_of(plan, _JUDGED)
+        while rounds := looks.next_rounds:
+            looks.add(worker.call("paired", sizes=sizes, rounds=rounds))
+        return paired_found({_JUDGED: looks.found()})
 
     def profile(self, worker: Worker, plan: Plan, prefix: str) -> Profiled:
         """Warm up, profile a few runs, and read their facts.

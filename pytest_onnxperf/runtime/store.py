@@ -21,7 +21,7 @@ from pytest_onnxperf.core.providers import short_name
 from .lock import file_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_onnxperf.core.environment import Environment
     from pytest_onnxperf.core.record import TestKey
@@ -104,7 +104,12 @@ class Store:
             return None
 
     def update(
-        self, path: Path, environment: Environment, entries: Mapping[str, Entry], mode: str
+        self,
+        path: Path,
+        environment: Environment,
+        entries: Mapping[str, Entry],
+        mode: str,
+        completed: Callable[[Entry], Entry] = lambda entry: entry,
     ) -> dict[str, tuple[Entry | None, Entry]]:
         """Write entries into one file and return old and new of those that changed.
 
@@ -113,6 +118,7 @@ class Store:
             environment: Named in the head of the file.
             entries: Entry key -> fresh entry.
             mode: `new` writes only what has no entry; `changed` keeps values inside the old interval; `all` replaces.
+            completed: Adds to an entry what follows from all of its values.
 
         Raises:
             BaselineError: The file cannot be read or written; it is left as it was.
@@ -126,7 +132,7 @@ class Store:
                     before = old.tests.get(key)
                     if before is not None and mode == "new":
                         continue
-                    after = merged(before, entry, replace_all=mode == "all")
+                    after = completed(merged(before, entry, replace_all=mode == "all"))
                     if after != before:
                         changed[key] = (before, after)
                 if changed:

@@ -33,7 +33,8 @@ from pytest_onnxperf.core.tokens import Generation, generation_metrics
 from pytest_onnxperf.declare import OPTION
 from pytest_onnxperf.runtime.child.generator import GeneratorSteps
 from pytest_onnxperf.runtime.generator_job import GeneratorJob
-from pytest_onnxperf.runtime.measure import Measurement, Plan
+from pytest_onnxperf.runtime.measure import Measurement
+from pytest_onnxperf.runtime.plan import Plan
 from tests import genai_models
 from tests.genai_models import Size
 

@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import TestKey
 from pytest_onnxperf.declare import OPTION
-from pytest_onnxperf.runtime.measure import Measurement, Plan
+from pytest_onnxperf.runtime.measure import Measurement
+from pytest_onnxperf.runtime.plan import Plan
 from pytest_onnxperf.runtime.session_job import SessionJob
 from tests import models
 

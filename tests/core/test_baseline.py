@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,11 @@ from pytest_onnxperf.core.baseline import (
 from pytest_onnxperf.core.baseline_text import read_baseline, write_baseline
 from pytest_onnxperf.core.errors import BaselineError
 from pytest_onnxperf.core.facts import Difference
+from pytest_onnxperf.core.op_table import OpRow
 from tests.records import CPU, MS, facts, record
+
+if TYPE_CHECKING:
+    from pytest_onnxperf.core.record import Record
 
 
 def entry(latency_ms: float = 10, memcpy: int = 0, date: str = "2026-11-30") -> Entry:
@@ -98,6 +103,71 @@ def test_values_are_stored_with_four_significant_digits() -> None:
 def test_only_gated_metrics_are_stored() -> None:
     stored = entry_of(record({"latency_p50": (MS,), "latency_p99": (MS,), "throughput": (1.0,)}), "2026-11-30", "")
     assert list(stored.metrics) == ["latency_p50_ms"]
+
+
+def timed(matmul_ms: float = 7.5, **changes: Any) -> Record:
+    """Of 10 ms in all, and a Cast of less than 1 %."""
+    times = {"MatMul": matmul_ms, "Add": 9.91 - matmul_ms, "Cast": 0.09}
+    rows = tuple(OpRow(op, CPU, 1, ms * MS, ms * MS, ms / 10, "compute", "") for op, ms in times.items())
+    return record(of=facts(op_table=rows), options={"max_length": "512"}, **changes)
+
+
+def test_op_shares_of_at_least_one_per_cent_are_stored_with_the_node_time_and_the_options() -> None:
+    stored = entry_of(timed(), "2026-11-30", "")
+    assert stored.op_shares == {"run": {f"{CPU}:MatMul": 0.75, f"{CPU}:Add": 0.241}}
+    assert stored.node_ms == {"run": 10}
+    assert stored.options == {"max_length": "512"}
+
+
+def test_op_shares_of_a_generator_are_those_of_its_phases() -> None:
+    one = timed().facts
+    assert one is not None
+    stored = entry_of(timed(phases={"prefill": one, "decode": facts()}), "2026-11-30", "")
+    assert list(stored.op_shares) == list(stored.node_ms) == ["prefill"]
+
+
+@pytest.mark.parametrize(
+    ("of", "with_times"),
+    [(timed(), False), (timed(metrics={"model_size": (1.0,)}), True)],
+    ids=["disturbed", "facts alone"],
+)
+def test_without_times_no_op_shares_are_stored(of: Record, with_times: bool) -> None:
+    stored = entry_of(of, "2026-11-30", "", with_times=with_times)
+    assert (stored.op_shares, stored.node_ms) == ({}, {})
+    assert stored.options == {"max_length": "512"}
+
+
+def test_op_shares_node_time_and_options_cross_the_text_form() -> None:
+    baseline = Baseline("d", CPU, {"test_a": entry_of(timed(), "2026-11-30", "")})
+    text = write_baseline(baseline)
+
+    assert read_baseline(text, "b.json") == baseline
+    assert f'"{CPU}:MatMul": 0.75' in text
+    assert '"node_ms": {\n    "run": 10\n   }' in text
+
+
+def test_op_shares_alone_are_no_reason_to_write() -> None:
+    old = entry_of(timed(), "2026-11-30", "")
+    assert merged(old, entry_of(timed(5.0), "2026-12-02", "")) is old
+
+
+def test_op_shares_are_written_beside_what_else_changed() -> None:
+    old = entry_of(timed(), "2026-11-30", "")
+    new = merged(old, entry_of(timed(5.0, metrics={"latency_p50": (99 * MS,)}), "2026-12-02", ""))
+    assert new.op_shares["run"][f"{CPU}:MatMul"] == 0.5
+
+
+def test_an_update_of_facts_alone_keeps_the_op_shares() -> None:
+    old = entry_of(timed(), "2026-11-30", "")
+    new = merged(old, entry_of(record({}, of=facts(memcpy=1)), "2026-12-02", ""))
+    assert new.facts["memcpy"] == 1
+    assert (new.op_shares, new.node_ms) == (old.op_shares, old.node_ms)
+
+
+def test_another_option_is_a_reason_to_write() -> None:
+    old = entry_of(timed(), "2026-11-30", "")
+    new = merged(old, replace(old, options={"max_length": "1024"}))
+    assert new.options == {"max_length": "1024"}
 
 
 def test_a_fact_that_is_unstable_or_cannot_be_told_is_not_stored() -> None:

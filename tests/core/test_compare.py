@@ -3,80 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_onnxperf.core.attention import AttentionUse
 from pytest_onnxperf.core.baseline import Entry, entry_of
-from pytest_onnxperf.core.compare import Comparison, compare, judge_metric
+from pytest_onnxperf.core.compare import compare
 from pytest_onnxperf.core.facts import Difference, Facts
-from pytest_onnxperf.core.metrics import METRIC, METRICS
+from pytest_onnxperf.core.metrics import METRICS
 from pytest_onnxperf.core.phases import worse_of
 from pytest_onnxperf.core.profile import NodeKey
 from pytest_onnxperf.core.states import State
 from tests.records import CPU, CUDA, MS, facts, record
 
-LATENCY = METRIC["latency_p50"]
-THROUGHPUT = METRIC["throughput"]
+if TYPE_CHECKING:
+    from pytest_onnxperf.core.comparison import Comparison
 
-
-@pytest.mark.parametrize(
-    ("stored", "current", "state"),
-    [
-        ([10.0], [11.0], State.OK),
-        ([10.0], [11.01], State.REGRESSED),
-        ([10.0], [9.0], State.OK),
-        ([10.0], [8.99], State.IMPROVED),
-        ([9.6, 10.0, 10.4], [11.01], State.REGRESSED),
-        ([9.0, 10.0, 11.0], [10.0], State.NOISY),
-        ([9.5, 10.0, 10.51], [10.0], State.NOISY),
-        ([9.5, 10.0, 10.5], [10.0], State.OK),
-        ([9.0, 10.0, 11.5], [11.4], State.NOISY),
-        ([10.0], [11.5, 12.0, 14.0], State.REGRESSED),
-        ([10.0], [9.9, 12.0, 14.0], State.NOISY),
-    ],
-)
-def test_the_rule_for_time_on_both_sides_of_each_boundary(
-    stored: list[float], current: list[float], state: State
-) -> None:
-    assert judge_metric(LATENCY, stored, current, 0.1) is state
-
-
-def test_more_is_better_for_throughput() -> None:
-    assert judge_metric(THROUGHPUT, [100.0], [89.0], 0.1) is State.REGRESSED
-    assert judge_metric(THROUGHPUT, [100.0], [111.0], 0.1) is State.IMPROVED
-
-
-def test_a_change_below_the_absolute_slack_is_no_regression() -> None:
-    assert LATENCY.slack == 0.02
-    assert judge_metric(LATENCY, [0.010], [0.030], 0.1) is State.OK
-    assert judge_metric(LATENCY, [0.010], [0.0301], 0.1) is State.REGRESSED
-
-
-positive = st.floats(1, 1e6)
-
-
-@given(st.lists(positive, min_size=1, max_size=5), st.lists(positive, min_size=1, max_size=3), st.floats(1, 1000))
-def test_the_verdict_does_not_depend_on_the_unit(stored: list[float], current: list[float], factor: float) -> None:
-    without_slack = replace(LATENCY, slack=0)
-    scaled = judge_metric(without_slack, [v * factor for v in stored], [v * factor for v in current], 0.1)
-    exact = judge_metric(without_slack, stored, current, 0.1)
-    nudged = {judge_metric(without_slack, stored, current, 0.1 + d) for d in (-1e-9, 1e-9)}
-    assert scaled is exact or scaled in nudged
-
-
-@given(st.lists(positive, min_size=1, max_size=5), positive, st.floats(0, 1e6))
-def test_what_is_slower_still_is_never_judged_better(stored: list[float], current: float, more: float) -> None:
-    rank = [State.IMPROVED, State.OK, State.NOISY, State.REGRESSED]
-    if judge_metric(LATENCY, stored, [current], 0.1) is State.REGRESSED:
-        assert rank.index(judge_metric(LATENCY, stored, [current + more], 0.1)) == 3
+PROCESSES = tuple(10 * MS * factor for factor in (0.998, 0.999, 1.0, 1.001, 1.002))
 
 
 def baseline(**changes: Any) -> Entry:
-    return entry_of(record(**changes), "2026-11-30", "abc1234")
+    """Of five processes that hardly differ."""
+    return entry_of(record(**{"metrics": {"latency_p50": PROCESSES}, **changes}), "2026-11-30", "abc1234")
 
 
 def states(comparisons: tuple[Comparison, ...]) -> dict[str, State]:
@@ -152,7 +101,7 @@ def test_another_device_compares_facts_and_not_times() -> None:
 
 
 def test_a_disturbed_record_does_not_regress_in_time_and_does_in_facts() -> None:
-    slow = record({"latency_p50": (20 * MS,)}, of=facts(memcpy=1), disturbance="others used 50 %")
+    slow = record({"latency_p50": (19 * MS,)}, of=facts(memcpy=1), disturbance="others used 50 %")
     found = states(compare(slow, baseline(), tolerance=0.1))
     assert found["latency_p50"] is State.DISTURBED
     assert found["memcpy"] is State.REGRESSED
@@ -180,7 +129,7 @@ def test_a_regression_says_both_numbers_with_their_unit_and_comes_first() -> Non
 
 def test_creep_since_the_anchor_is_said() -> None:
     old = baseline()
-    crept = replace(old, metrics={"latency_p50_ms": [11.5]})
+    crept = replace(old, metrics={"latency_p50_ms": [11.9, 11.95, 12.0, 12.05, 12.1]})
     found = compare(record({"latency_p50": (12 * MS,)}), crept, tolerance=0.1)
     (latency,) = [c for c in found if c.name == "latency_p50"]
     assert latency.state is State.OK
@@ -195,8 +144,8 @@ def test_metrics_that_no_baseline_gates_are_not_compared() -> None:
 
 def test_a_metric_recorded_as_zero_is_compared_without_dividing_by_it() -> None:
     old = replace(baseline(), metrics={"latency_p50_ms": [0.0]})
-    found = states(compare(record({"latency_p50": (10 * MS,)}), old, tolerance=0.1))
-    assert found["latency_p50"] is State.REGRESSED
+    (found,) = [c for c in compare(record(), old, tolerance=0.1) if c.name == "latency_p50"]
+    assert (found.state, found.detail) == (State.NOISY, "a value is 0, which has no ratio to the others")
 
 
 # -- kernels of attention ----------------------------------------------------------------------------------------------

@@ -17,8 +17,13 @@ def policy(**changes: Any) -> Policy:
     return Policy(**{"tolerance": 0.1, **changes})
 
 
+PROCESSES = tuple(10 * MS * factor for factor in (0.998, 0.999, 1.0, 1.001, 1.002))
+
+
 def found(**changes: Any) -> Found:
-    return Found(entry_of(record(**changes), "2026-11-30", ""), "baselines/x.cpu/tests/test_a.json")
+    """A baseline of five processes."""
+    old = record(**{"metrics": {"latency_p50": PROCESSES}, **changes})
+    return Found(entry_of(old, "2026-11-30", ""), "baselines/x.cpu/tests/test_a.json")
 
 
 def test_a_test_without_budget_and_baseline_does_not_fail_and_is_not_ok() -> None:

@@ -139,12 +139,15 @@ def test_a_test_passes_with_gqa_and_fails_with_what_another_attention_costs(run_
     quick = ("--onnxperf-timing=off", "--onnxperf-profile-runs=2", "--onnxperf-warmup-rounds=1")
     result = run_pytest(MEASURES, "--onnxperf-ep=webgpu", *quick)
     result.assert_outcomes(passed=1, failed=2)
-    on_cpu = {"attention": "2 Attention, 1 Cast, 2 Gather", "unfused": "1 Cast, 2 Gather"}
-    for form, nodes in on_cpu.items():
+    culprits = {
+        "attention": "7 x Attention (opset 23): WebGpuExecutionProvider has no kernel for it in ORT 1.27.0",
+        "unfused": "1 x LessOrEqual (opset 21): WebGpuExecutionProvider has no kernel for it in ORT 1.27.0 (int64, ",
+    }
+    for form, culprit in culprits.items():
         body = failure_of(result, f"test_decoder[{form}]")
         assert f"over budget decode.max_memcpy: {sum(COPIES[form].values())} a run, budget at most 1" in body
         assert "over budget decode.require_ops: none of them ran, budget GroupQueryAttention" in body
-        assert f"On the CPU, a run: {nodes}, 1 LessOrEqual, 2 Range, 2 Shape, 1 Sub, 1 Unsqueeze" in body
+        assert culprit in body
 
 
 def failure_of(result: pytest.RunResult, title: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import scipy.special  # noqa: F401 -- pytester takes away what a session in this process loads; C code loads once
 
 from tests.plugin.suite import Suite
 

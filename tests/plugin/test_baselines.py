@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.plugin.suite import Suite
 
 # Times that a loaded machine cannot turn round: few rounds, one process, and a tolerance of ten times.
-SLOW: Final = (*TIMES, "--onnxperf-update-force", "--onnxperf-baseline-processes=2", "--onnxperf-tolerance=9")
+SLOW: Final = (*TIMES, "--onnxperf-update-force", "--onnxperf-baseline-processes=3", "--onnxperf-tolerance=4")
 UPDATE: Final = "--onnxperf-update"
 SLOW_MODULE: Final = """
     def test_slow(onnx_session):

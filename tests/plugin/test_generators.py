@@ -243,6 +243,6 @@ def test_a_load_is_no_worse_in_strict_mode_for_having_no_facts(generator_suite: 
         def test_load(genai_generator):
             genai_generator("decoder").measure_load(concurrency=[2], prompt_tokens=20, new_tokens=3, rounds=1)
     """)
-    arguments = (*QUICK, "--onnxperf-tolerance=1000", "--onnxperf-baseline-processes=1")
+    arguments = (*QUICK, "--onnxperf-tolerance=1000", "--onnxperf-baseline-processes=3")
     generator_suite.run_apart(*arguments, "--onnxperf-update", "--onnxperf-update-force").assert_outcomes(passed=1)
     generator_suite.run_apart(*arguments, "--onnxperf-strict").assert_outcomes(passed=1)

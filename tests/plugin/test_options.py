@@ -260,7 +260,7 @@ def test_help_lists_every_option_and_key_and_fits_into_80_columns(suite: Suite) 
             "                        baselines of the tests that pass",
             "  --onnxperf-tolerance=RATIO",
             "                        Ratio by which a metric may be worse than its baseline,",
-            "                        0.1 is 10 % (default: 0.1)",
+            "                        0.05 is 5 % (default: 0.05)",
         ]
     )
 

@@ -22,7 +22,8 @@ from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import TestKey
 from pytest_onnxperf.runtime.generator_job import GeneratorJob
 from pytest_onnxperf.runtime.lock import claimed
-from pytest_onnxperf.runtime.measure import Measurement, Plan
+from pytest_onnxperf.runtime.measure import Measurement
+from pytest_onnxperf.runtime.plan import Plan
 from tests import genai_models
 from tests.genai_models import Size
 

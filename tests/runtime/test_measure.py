@@ -18,8 +18,9 @@ from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import Record, TestKey
 from pytest_onnxperf.runtime.arrays import as_arrays
-from pytest_onnxperf.runtime.measure import CONFIRMATIONS, Measurement, Plan
+from pytest_onnxperf.runtime.measure import CONFIRMATIONS, Measurement
 from pytest_onnxperf.runtime.model_files import model_files
+from pytest_onnxperf.runtime.plan import Plan
 from pytest_onnxperf.runtime.session_job import SessionJob
 from tests import models
 

@@ -67,7 +67,7 @@ def measure_ceilings(execution_providers: list[str], provider_options: dict[str,
         return _session(_model(op_type, nodes), execution_providers, provider_options, threads)
 
     is_cpu = execution_providers[0] == _CPU
-    cache_bytes = _last_level_cache_bytes() if is_cpu else 0
+    cache_bytes = last_level_cache_bytes() if is_cpu else 0
     least, most = _CPU_BYTES
     passes = ((min(max(least, 4 * cache_bytes), most), 3),) if is_cpu else _DEVICE_PASSES
     extents = _PRODUCTS if is_cpu else _DEVICE_PRODUCTS
@@ -161,7 +161,7 @@ def _session(model: bytes, execution_providers: list[str], provider_options: dic
     return create_session(job)[0]
 
 
-def _last_level_cache_bytes() -> int:
+def last_level_cache_bytes() -> int:
     """Return the size of the CPU's last cache as Linux tells it, 0 where it does not."""
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):

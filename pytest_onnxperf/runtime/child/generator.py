@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import generator_engine, generator_model, generator_profile, generator_prompt, generator_rounds
+from . import (
+    generator_engine,
+    generator_model,
+    generator_paired,
+    generator_profile,
+    generator_prompt,
+    generator_rounds,
+)
 from .generator_config import check_search_options, fail, message_of
 from .machine import LoadMeter, cores, peak_rss_bytes
 from .step_marks import no_mark
@@ -162,14 +169,25 @@ class GeneratorSteps:
             generation.round()
         return {"cold_start_ns": cold_start_ns}
 
-    def round(self) -> dict[str, Any]:
-        """Generate once with a fresh `Generator`, which is made outside of the times.
+    def round(self, untimed: int = 0) -> dict[str, Any]:
+        """Generate once, with the garbage collector off and a fresh `Generator`, which is made outside of the times.
+
+        Args:
+            untimed: Generations right before it, which wake the core and fill its caches.
 
         Returns:
             `append_ns` (the prefill), `first_ns` (the first `generate_next_token` and `is_done`; TTFT is both), and
             `gaps_ns` (`new_tokens` - 1 of them; each a `generate_next_token` and `is_done`).
         """
-        return self._prepared.round()
+        is_collecting = gc.isenabled()
+        gc.disable()
+        try:
+            for _ in range(untimed):
+                self._prepared.round()
+            return self._prepared.round()
+        finally:
+            if is_collecting:
+                gc.enable()
 
     def block(self, min_rounds: int, max_time_s: float) -> dict[str, Any]:
         """Run rounds for `max_time_s`, at least `min_rounds`, with the garbage collector off."""
@@ -189,6 +207,19 @@ class GeneratorSteps:
             gc.enable()
         other_load = meter.other_load(time.monotonic())
         return {"rounds": rounds, "other_load": other_load, "peak_rss_bytes": peak_rss_bytes()}
+
+    def paired(self, sizes: dict[str, dict[str, dict[str, int]]], min_rounds: int, max_time_s: float) -> dict[str, Any]:
+        """Time generations beside reference workloads: those of `ttft` between generations, of `decode` between steps.
+
+        Args:
+            sizes: `ttft` and `decode` -> kind -> size; an empty size is found here.
+            min_rounds: Generations at least.
+            max_time_s: For more of them.
+
+        Returns:
+            For each of the two `times_ns` (`tested` and each kind) and `specs` (kind -> `size`, `version`, `checksum`).
+        """
+        return generator_paired.paired(self._prepared, sizes, min_rounds, max_time_s)
 
     def load(self, concurrency: int, min_rounds: int, max_time_s: float) -> dict[str, Any]:
         """Run the prepared prompt as requests at once through the engine; see `generator_engine.run_block`.

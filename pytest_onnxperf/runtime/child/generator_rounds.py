@@ -10,6 +10,8 @@ import numpy as np
 from .generator_config import fail, message_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .generator_model import LoadedModel
     from .generator_prompt import Prompt
 
@@ -120,6 +122,27 @@ class Generation:
             self._fail_count(count, done)
         gaps_ns = [after - before for before, after in zip(ends_ns, ends_ns[1:])]  # noqa: RUF007 -- Python 3.9
         return {"append_ns": appended_ns - begin_ns, "first_ns": ends_ns[0] - appended_ns, "gaps_ns": gaps_ns}
+
+    def interleaved_round(self, rest: Callable[[], None]) -> tuple[int, list[int]]:
+        """Generate once and call `rest` after every token, outside of the times.
+
+        Returns:
+            TTFT, and the time of each step after the first token, in ns.
+        """
+        generator, clock = self.new_generator(), time.perf_counter_ns
+        times_ns: list[int] = []
+        try:
+            for index in range(self.new_tokens):
+                begin_ns = clock()
+                if not index:
+                    self.begin(generator)
+                generator.generate_next_token()
+                generator.is_done()
+                times_ns.append(clock() - begin_ns)
+                rest()
+        except Exception as error:
+            self.fail_at(error, len(times_ns))
+        return times_ns[0], times_ns[1:]
 
     def fail_at(self, error: Exception, count: int) -> NoReturn:
         """Raise the error of a generation in which the runtime failed after `count` tokens."""

@@ -53,7 +53,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def steps_of(kind: str) -> Any:
-    """Return the steps of a process that measures a `session` or a `generator`."""
+    """Return the steps of a process that measures a `session`, a `generator` or a `pair` of sessions."""
+    if kind == "pair":
+        from .pair import PairSteps
+
+        return PairSteps()
     if kind == "generator":
         from .generator import GeneratorSteps
 

@@ -15,6 +15,7 @@ import numpy as np
 from . import binding, inputs, running
 from .ceilings import measure_ceilings
 from .machine import LoadMeter, cores, peak_rss_bytes
+from .reference import Reference, paired_rounds, prepared
 from .session import StepError, create_session
 from .step_marks import no_mark
 
@@ -33,6 +34,7 @@ class Steps:
         self._feeds: dict[str, Any] = {}
         self._run: Callable[[], Any] = _no_feeds
         self._profiling = False
+        self._references: tuple[dict[str, dict[str, int]], list[Reference]] | None = None
         self.mark = no_mark
 
     def hello(self) -> dict[str, Any]:
@@ -102,11 +104,23 @@ class Steps:
         times_ns = [self.round()["round_ns"] for _ in range(rounds)]
         return {"cold_start_ns": times_ns[0] if times_ns else None}
 
-    def round(self) -> dict[str, Any]:
-        """Run once and return the time, outputs on the host."""
-        begin_ns = time.perf_counter_ns()
-        self._run()
-        return {"round_ns": time.perf_counter_ns() - begin_ns}
+    def round(self, untimed: int = 0) -> dict[str, Any]:
+        """Run once, with the garbage collector off, and return the time, outputs on the host.
+
+        Args:
+            untimed: Runs right before it, which wake the core and fill its caches.
+        """
+        is_collecting = gc.isenabled()
+        gc.disable()
+        try:
+            for _ in range(untimed):
+                self._run()
+            begin_ns = time.perf_counter_ns()
+            self._run()
+            return {"round_ns": time.perf_counter_ns() - begin_ns}
+        finally:
+            if is_collecting:
+                gc.enable()
 
     def block(self, min_rounds: int, max_time_s: float) -> dict[str, Any]:
         """Run rounds for `max_time_s`, at least `min_rounds`, with the garbage collector off."""
@@ -128,6 +142,26 @@ class Steps:
             gc.enable()
         other_load = meter.other_load(time.monotonic())
         return {"rounds_ns": rounds_ns, "other_load": other_load, "peak_rss_bytes": peak_rss_bytes()}
+
+    def paired(self, sizes: dict[str, dict[str, int]], rounds: int) -> dict[str, Any]:
+        """Time rounds beside a reference workload of each kind in `sizes`; an empty size is found here.
+
+        A step with the same sizes goes on with the same workloads.
+
+        Returns:
+            `times_ns`: `tested` and each kind -> times; `specs`: kind -> `size`, `version` and `checksum`.
+        """
+        if self._references is None or self._references[0] != sizes:
+            usual_ns = sorted(self.round()["round_ns"] for _ in range(5))[2]
+            self._references = (sizes, prepared(sizes, usual_ns))
+        references = self._references[1]
+        gc.collect()
+        gc.disable()
+        try:
+            times_ns = paired_rounds(self._run, references, min(rounds, MAX_ROUNDS))
+        finally:
+            gc.enable()
+        return {"times_ns": times_ns, "specs": {each.kind: each.described() for each in references}}
 
     def profile(self, runs: int) -> dict[str, Any]:
         """Run `runs` profiled runs and return a window of the profile's own clock around each, in ns."""

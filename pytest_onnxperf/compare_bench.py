@@ -1,0 +1,175 @@
+"""What `onnx_compare` needs of its test: the measurement of two arms that is kept, and arguments that are checked."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import shutil
+from typing import TYPE_CHECKING, Any, Final
+
+from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs, verdict_of
+from .core.errors import OnnxPerfError, SettingError
+from .core.record import TestKey
+from .runtime.arrays import as_arrays
+from .runtime.compare_job import AbMeasurement, Tolerances, loaded_first
+from .session import BROKEN, COMPARISONS
+from .workbench import Workbench, checked_mapping, failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .runtime.session_job import SessionJob
+
+FUNCTION: Final = "onnx_compare"
+_ARM_OPTIONS: Final = ("ep", "provider_options", "session_options", "free_dimensions", "custom_op_libraries")
+_MAPPINGS: Final = ("provider_options", "session_options", "free_dimensions")
+
+
+class CompareBench(Workbench):
+    """One test that compares; it keeps what was compared for the report."""
+
+    @property
+    def records(self) -> list[AbRecord]:
+        """What the test has compared so far."""
+        return self._item.stash[COMPARISONS]
+
+    def check_running(self) -> None:
+        """Refuse to measure where the test's own code has ended."""
+        if self._active.is_judged(self._item):
+            msg = f"{FUNCTION} was called after the test's own code had ended, where nothing reports what it measures"
+            raise failed(msg)
+
+    def key(self, label: object) -> TestKey:
+        """Return where a comparison stands."""
+        if not isinstance(label, str) or not (label.isprintable() or not label):
+            msg = f"{FUNCTION}(label=...): expected a text of one line, got {label!r}"
+            raise failed(msg)
+        if label in {record.key.label for record in self.records}:
+            what = f"label {label!r}" if label else "without a label"
+            msg = f"this test has compared {what} already: give each comparison its own, {FUNCTION}(..., label=...)"
+            raise failed(msg)
+        module, _, test = self._item.nodeid.partition("::")
+        return TestKey(module, test, label)
+
+    def measurement(self, jobs: Mapping[str, SessionJob]) -> AbMeasurement:
+        """Return a measurement of two arms."""
+        plan, tick = self._plan(None), self._active.progress.tick
+        return AbMeasurement(jobs[REFERENCE], jobs[CANDIDATE], plan, self._new_directory(), tick)
+
+    def measured(self, measurement: AbMeasurement, measure: Callable[[], AbRecord]) -> AbRecord:
+        """Measure, and say in one text what went wrong; the logs stay where something did."""
+        try:
+            record = measure()
+        except OnnxPerfError as error:
+            msg = f"{FUNCTION} could not measure {error}"
+            raise failed(msg) from None
+        except BaseException:  # Ctrl-C: nothing is left behind
+            shutil.rmtree(measurement.directory, ignore_errors=True)
+            raise
+        finally:
+            self._active.progress.clear()
+        shutil.rmtree(measurement.directory, ignore_errors=True)
+        return record
+
+    def compare(self, key: TestKey, measurement: AbMeasurement, tolerances: Tolerances | None) -> AbRecord:
+        """Time both arms in one process, and profile each; the first of a device also asks how noisy it is."""
+        measurement.check()
+        is_timed = self.settings.timing == "on"
+        outputs, sensor = Outputs("not checked"), None
+        if is_timed:
+            outputs = measurement.compare(tolerances).outputs
+            sensor = self._active.aa_sensor(measurement.device, measurement.sense)
+        reference, candidate = measurement.records(key)
+        processes = measurement.processes
+        return AbRecord(
+            key=key,
+            reference=reference,
+            candidate=candidate,
+            times=verdict_of([one.pairs for one in processes]) if is_timed else None,
+            outputs=outputs,
+            pairs=sum(len(one.pairs) for one in processes),
+            processes=len(processes),
+            loaded_first=loaded_first(processes),
+            sensor=sensor,
+            settings=measurement.differing_settings(),
+            why_not="" if is_timed else "times were not measured (--onnxperf-timing=off)",
+        )
+
+    def fail(self, text: str) -> BaseException:
+        """Return the exception of a requirement that does not hold: a result, not an error of the test."""
+        self._item.stash[BROKEN] = exception = failed(text)
+        return exception
+
+
+def check_ratio(name: str, value: object, least: float) -> None:
+    """Refuse what is no ratio; `least` is 0 where it must be positive alone."""
+    if value is None:
+        return
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or (value < least if least else value <= 0):  # type: ignore[operator]  # it is a number
+        expected = f"a ratio of at least {least:g}, such as 1.05 for 5 % slower" if least else "a positive ratio"
+        msg = f"require({name}=...): expected {expected}, got {value!r:.80}"
+        raise failed(msg)
+
+
+def checked_inputs(feeds: object, shapes: Any, ranges: Any) -> dict[str, Any]:
+    """Return the inputs of a job.
+
+    Raises:
+        SettingError: They are given twice, or one is none.
+    """
+    if feeds is not None and (shapes is not None or ranges is not None):
+        msg = f"{FUNCTION} takes feeds, or shapes and ranges, not both"
+        raise SettingError(msg)
+    if feeds is not None:
+        return {"feeds": as_arrays(checked_mapping("feeds", feeds, FUNCTION))}  # type: ignore[arg-type]  # it checks
+    return {
+        "shapes": checked_mapping("shapes", shapes, FUNCTION),
+        "ranges": checked_mapping("ranges", ranges, FUNCTION),
+    }
+
+
+def checked_tolerances(rtol: object, atol: object) -> Tolerances:
+    """Return the tolerances of outputs.
+
+    Raises:
+        SettingError: One is no number of at least 0.
+    """
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            msg = f"{FUNCTION}({name}=...): expected a number of at least 0, got {value!r:.80}"
+            raise SettingError(msg)
+    return Tolerances(float(str(rtol)), float(str(atol)))
+
+
+def checked_sizes(sizes: Mapping[str, Any]) -> dict[str, int]:
+    """Return free dimensions.
+
+    Raises:
+        SettingError: One is no size.
+    """
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            msg = f"{FUNCTION}(free_dimensions=...): `{name}`: expected a whole number >= 0, got {size!r}"
+            raise SettingError(msg)
+    return dict(sizes)
+
+
+def merged_options(name: str, common: Mapping[str, Any], own: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Lay the options of one arm over those of both.
+
+    Raises:
+        SettingError: One is unknown, or no dict.
+    """
+    options = checked_mapping(name, own, FUNCTION)
+    for key in options:
+        if key not in _ARM_OPTIONS:
+            close = difflib.get_close_matches(str(key), _ARM_OPTIONS, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(_ARM_OPTIONS)}"
+            msg = f"{FUNCTION}({name}=...): unknown key `{key}`, {hint}"
+            raise SettingError(msg)
+    merged: dict[str, Any] = {**common, **options}
+    for key in _MAPPINGS:
+        both = checked_mapping(key, common[key], FUNCTION)
+        merged[key] = both | checked_mapping(f"{name}, {key}", options.get(key), FUNCTION)
+    return merged

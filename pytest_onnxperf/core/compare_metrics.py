@@ -1,0 +1,211 @@
+"""A metric against its baseline: the ratio to a reference workload where both have one, else the raw values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Final, Literal
+
+from .comparison import Comparison
+from .decide import (
+    DECIDING_PROCESSES,
+    RAW_DRIFT_LOG,
+    StoredLimits,
+    StoredVerdict,
+    crept_ratio,
+    detectable_ratio,
+    judge_stored,
+    stored_limits,
+)
+from .metrics import METRICS, Metric
+from .paired import TESTED, Paired, ReferenceSpec
+from .reference_fit import NOISY_SPREAD_RATIO, apply, best_reference
+from .states import State
+from .units import change, number, quantity
+
+if TYPE_CHECKING:
+    from .baseline import Entry
+    from .record import Record
+
+ANCHOR_TOLERANCE: Final = 0.1
+"""How far a metric may creep from its first record before a warning says so: several tolerances; a choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What is judged: one value per process, stored and of today."""
+
+    stored: Sequence[float]
+    current: Sequence[float]
+    better: Literal["less", "more"]
+    slack: float
+    drift_log: float
+    fitted_weights: int = 0
+    kind: str = ""
+    """Of the reference workload; empty for raw values."""
+
+
+def compare_metric(metric: Metric, record: Record, entry: Entry | None, tolerance: float, same: bool) -> Comparison:
+    """Compare one metric.
+
+    Args:
+        metric: One that the record has.
+        record: What was measured.
+        entry: What was recorded.
+        tolerance: Ratio.
+        same: False where the entry is of another device.
+    """
+    current = [value / metric.per_unit for value in record.metrics[metric.name]]
+    shown = f"{metric.label} {quantity(median(current), metric.unit)}"
+    stored = entry.metrics.get(metric.stored_name) if entry is not None else None
+    if entry is None or (same and stored is None):
+        return Comparison(metric.name, State.NO_BASELINE, shown)
+    if not same or stored is None:
+        return Comparison(metric.name, State.OTHER_ENVIRONMENT, shown)
+    old, new = median(stored), median(current)
+    ratio = new / old if old else float("inf") if new else 1.0
+    text = f"{metric.label} {number(old)} -> {quantity(new, metric.unit)} ({change(ratio)})"
+    if not metric.is_timed:
+        creep = _since_anchor(metric, record, entry)
+        return replace(_exact(metric, text, old, new, tolerance), since_anchor=creep)
+    values = _beside_reference(metric, record, entry) or _Values(
+        stored, current, metric.better, metric.slack, RAW_DRIFT_LOG if metric.is_noisy_clock else 0.0
+    )
+    verdict = judge_stored(
+        values.stored, values.current, tolerance=tolerance, better=values.better, slack=values.slack,
+        drift_log=values.drift_log, fitted_weights=values.fitted_weights,
+    )  # fmt: skip
+    return _judged(metric, record, entry, values, verdict, text)
+
+
+def _judged(
+    metric: Metric, record: Record, entry: Entry, values: _Values, verdict: StoredVerdict, text: str
+) -> Comparison:
+    state, detail = verdict.state, _detail(values, verdict)
+    badness = verdict.ratio if values.better == "less" else 1 / max(verdict.ratio, 1e-12)
+    spread_ratio = max((each.spread_ratio for each in record.paired.get(metric.name, ())), default=0.0)
+    is_excused = state is not State.OK and badness <= _explained(record.other_load_ratio)
+    if values.kind and spread_ratio > NOISY_SPREAD_RATIO and is_excused:
+        state, detail = State.NOISY, f"the reference workload itself varied by {spread_ratio:.0%} from round to round"
+    is_disturbed = bool(record.disturbance) and not values.kind
+    if is_disturbed and is_excused:
+        state = State.DISTURBED
+    creep = "" if is_disturbed else _since_anchor(metric, record, entry)
+    is_suspicious = verdict.is_suspicious and state not in (State.DISTURBED, State.OK)
+    return Comparison(metric.name, state, text, badness, detail, creep, is_suspicious)
+
+
+def _exact(metric: Metric, text: str, old: float, new: float, tolerance: float) -> Comparison:
+    """Compare a value without noise: beyond the tolerance and the slack it is worse, or better."""
+    worse = (new - old) if metric.better == "less" else (old - new)
+    state = State.OK
+    if abs(worse) > max(tolerance * old, metric.slack):
+        state = State.REGRESSED if worse > 0 else State.IMPROVED
+    return Comparison(metric.name, state, text, (new + metric.slack) / (old + metric.slack))
+
+
+def _beside_reference(metric: Metric, record: Record, entry: Entry) -> _Values | None:
+    """Return the ratios to the reference workload; None where one side has none, or they are not the same workload."""
+    pairs, stored = record.paired.get(metric.name, ()), stored_processes(entry, metric.name)
+    specs = entry.references.get(metric.name, {})
+    if not pairs or not stored:
+        return None
+    fit = best_reference(stored)
+    same = all(specs.get(kind) == each.specs.get(kind, "missing") for each in pairs for kind in fit.weights)
+    if not fit.weights or not same:
+        return None
+    return _Values(
+        [apply(fit, each) for each in stored], [apply(fit, each) for each in pairs], "less", 0.0, 0.0,
+        fit.fitted_weights, fit.kind,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is to be timed beside a reference workload, and when it is certain enough to stop."""
+
+    specs: Mapping[str, ReferenceSpec]
+    """Each that stood there when the baseline was recorded: a neighbour less leaves more of the cache to the rounds."""
+    limits: StoredLimits | None = None
+    """None where a mix judges, or the baseline tells no limit: then all rounds are taken."""
+    kind: str = ""
+    """Of the reference to which `limits` are relative."""
+
+
+def beside(entry: Entry, metric_name: str, tolerance: float) -> Beside | None:
+    """Return the reference workloads that a check of a metric needs; None where the baseline has none."""
+    stored = stored_processes(entry, metric_name)
+    fit = best_reference(stored) if stored else None
+    if fit is None or not fit.weights:
+        return None
+    specs = entry.references.get(metric_name, {})
+    if not set(fit.weights) <= set(specs):
+        return None
+    if len(fit.weights) > 1:
+        return Beside(specs)
+    limits = stored_limits([apply(fit, each) for each in stored], tolerance=tolerance)
+    return Beside(specs, limits, fit.kind)
+
+
+def stored_processes(entry: Entry, metric_name: str) -> list[Paired]:
+    """Return the processes of an entry that were timed beside a reference workload."""
+    columns = entry.paired.get(metric_name, {})
+    tested = columns.get(TESTED, [])
+    kinds = [kind for kind in columns if kind != TESTED and len(columns[kind]) == len(tested)]
+    return [Paired(tested[i], {kind: columns[kind][i] for kind in kinds}, 0.0) for i in range(len(tested))]
+
+
+def _detail(values: _Values, verdict: StoredVerdict) -> str:
+    if verdict.state is State.OK:
+        return ""
+    beside = f"beside the reference workload ({values.kind}) " if values.kind else ""
+    interval = ""
+    if verdict.low_ratio > 0 and verdict.high_ratio < float("inf"):
+        interval = f"{change(verdict.ratio)} [{change(verdict.low_ratio)} to {change(verdict.high_ratio)}], "
+    limit = f"limit {change(verdict.limit_ratio)}" if verdict.limit_ratio == verdict.limit_ratio else ""
+    found = f"{interval}{limit}".rstrip(", ")
+    return "; ".join(part for part in (f"{beside}{found}" if found else "", verdict.reason) if part)
+
+
+def detectable(entry: Entry, metric: Metric, tolerance: float) -> float | None:
+    """Return the smallest slowdown that a baseline can see of a metric, 1.03 for 3 %; None where it sees none.
+
+    With one process and, on suspicion, two more.
+    """
+    stored = entry.metrics.get(metric.stored_name)
+    if not stored or not metric.is_timed or min(stored) <= 0:
+        return None
+    processes = stored_processes(entry, metric.name)
+    if processes:
+        fit = best_reference(processes)
+        if fit.weights:
+            values = [apply(fit, each) for each in processes]
+            return detectable_ratio(
+                values, tolerance=tolerance, current_processes=DECIDING_PROCESSES, fitted_weights=fit.fitted_weights
+            )
+    drift_log = RAW_DRIFT_LOG if metric.is_noisy_clock else 0.0
+    return detectable_ratio(stored, tolerance=tolerance, current_processes=DECIDING_PROCESSES, drift_log=drift_log)
+
+
+def with_detectable(entry: Entry, tolerance: float) -> Entry:
+    """Return the entry with the smallest slowdown that it can see of each metric."""
+    seen = {metric.stored_name: detectable(entry, metric, tolerance) for metric in METRICS}
+    return replace(entry, detectable={name: round(ratio, 3) for name, ratio in seen.items() if ratio is not None})
+
+
+def _explained(other_load_ratio: float) -> float:
+    """Return the slowdown that others can cause who use this share of the cores: what is left of them is the rest.
+
+    Twice that, since they also take caches and memory bandwidth; a choice. What is slower still is not their doing.
+    """
+    return 2 / (1 - min(other_load_ratio, 0.9))
+
+
+def _since_anchor(metric: Metric, record: Record, entry: Entry) -> str:
+    first = entry.anchor.metrics.get(metric.stored_name)
+    if not first:
+        return ""
+    current = [value / metric.per_unit for value in record.metrics[metric.name]]
+    crept = crept_ratio(first, current, tolerance=ANCHOR_TOLERANCE, better=metric.better, slack=metric.slack)
+    return f"{metric.label} {change(crept)} since its first record of {entry.anchor.date}" if crept else ""

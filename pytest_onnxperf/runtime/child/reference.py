@@ -1,0 +1,129 @@
+"""The reference workload: a fixed piece of work beside each tested round, which feels what the machine does to both.
+
+It is no part of ONNX Runtime, so that what got slower there does not cancel. Two kinds, since neighbours take away two
+things: `compute`, products of matrices that stay in the cache, and `memory`, a matrix-vector product that walks through
+a buffer larger than the last level cache. Both in numpy, on one thread (the caller sets the variables of the BLAS).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .ceilings import last_level_cache_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VERSION = 1
+"""Of what is computed: a change of it makes old ratios incomparable."""
+KINDS = ("compute", "memory")
+TESTED = "tested"
+
+_SMALL, _LARGE = 32, 128
+"""Extents of the matrices: a product of 128 x 128 keeps three of them in 192 KiB, which fits any second level cache."""
+_LARGE_FROM_NS = 200_000
+_COLUMNS = 1024
+_ROW_BYTES = 4 * _COLUMNS
+_LEAST_BUFFER_BYTES, _MOST_BUFFER_BYTES = 64 << 20, 512 << 20
+_SEED = 0
+
+
+class Reference:
+    """One kind of work of a fixed size."""
+
+    def __init__(self, kind: str, spec: dict[str, int]) -> None:
+        """Prepare it.
+
+        Args:
+            kind: `compute` or `memory`.
+            spec: Of `compute`: `extent` and `repeats`. Of `memory`: `rows` a round, and `buffer_bytes`.
+        """
+        self.kind, self.spec = kind, spec
+        generator = np.random.Generator(np.random.PCG64(_SEED))
+        self.run: Callable[[], None]
+        if kind == "compute":
+            extent = spec["extent"]
+            self._a = generator.standard_normal((extent, extent), np.float32)
+            self._b = generator.standard_normal((extent, extent), np.float32)
+            self._out = np.empty_like(self._a)
+            self.run = self._products
+        else:
+            rows = spec["buffer_bytes"] // _ROW_BYTES
+            self._rows = np.resize(generator.standard_normal(1 << 20, np.float32), (rows, _COLUMNS))
+            self._vector = generator.standard_normal(_COLUMNS, np.float32)
+            self._at = 0
+            self.run = self._walk
+
+    def _products(self) -> None:
+        for _ in range(self.spec["repeats"]):
+            np.matmul(self._a, self._b, out=self._out)
+
+    def _walk(self) -> None:
+        rows = self.spec["rows"]
+        if self._at + rows > len(self._rows):
+            self._at = 0
+        self._sums = self._rows[self._at : self._at + rows] @ self._vector
+        self._at += rows
+
+    def described(self) -> dict[str, Any]:
+        """Return what makes it comparable: `size`, `version` and `checksum`."""
+        return {"size": self.spec, "version": VERSION, "checksum": self._checksum()}
+
+    def _checksum(self) -> str:
+        """Return what it computes, to 3 digits: another BLAS rounds otherwise, another workload is another number."""
+        if self.kind == "compute":
+            return f"{float(np.abs(self._a @ self._b).sum()):.3g}"
+        return f"{float(np.abs(self._rows[:1024] @ self._vector).sum()):.3g}"
+
+
+def calibrated(kind: str, wanted_ns: int) -> dict[str, int]:
+    """Return the size of a reference that takes about `wanted_ns` here, at least one product or one row."""
+    if kind == "compute":
+        spec = {"extent": _LARGE if wanted_ns > _LARGE_FROM_NS else _SMALL, "repeats": 1}
+        return {**spec, "repeats": max(1, round(wanted_ns / _fastest_ns(Reference(kind, spec))))}
+    wanted = max(_LEAST_BUFFER_BYTES, 4 * last_level_cache_bytes())
+    buffer_bytes = min(wanted, _MOST_BUFFER_BYTES) // _ROW_BYTES * _ROW_BYTES
+    rows = buffer_bytes // _ROW_BYTES
+    probe = min(1024, rows)
+    row_ns = _fastest_ns(Reference(kind, {"rows": probe, "buffer_bytes": buffer_bytes})) / probe
+    return {"rows": int(min(max(1, round(wanted_ns / row_ns)), rows)), "buffer_bytes": buffer_bytes}
+
+
+def _fastest_ns(reference: Reference) -> float:
+    """Return the 25 % quantile of some runs, after a warm-up."""
+    times = []
+    for _ in range(12):
+        begin_ns = time.perf_counter_ns()
+        reference.run()
+        times.append(time.perf_counter_ns() - begin_ns)
+    return max(float(np.quantile(times[2:], 0.25)), 1.0)
+
+
+def prepared(sizes: dict[str, dict[str, int]], tested_ns: int) -> list[Reference]:
+    """Return warm references of these sizes; those of an empty one take together about a third of `tested_ns`."""
+    wanted_ns = tested_ns // (3 * max(len(sizes), 1))
+    references = [Reference(kind, dict(size) or calibrated(kind, wanted_ns)) for kind, size in sizes.items()]
+    for reference in references:
+        reference.run()
+    return references
+
+
+def paired_rounds(tested: Callable[[], Any], references: list[Reference], rounds: int) -> dict[str, list[int]]:
+    """Time rounds of the tested work and of each reference, in random order within each pair.
+
+    Returns:
+        `tested`, and each kind -> times in ns, one for each pair.
+    """
+    works = [(TESTED, tested), *((each.kind, each.run) for each in references)]
+    times: dict[str, list[int]] = {name: [] for name, _ in works}
+    clock = time.perf_counter_ns
+    for _ in range(rounds):
+        for name, work in random.sample(works, len(works)):
+            begin_ns = clock()
+            work()
+            times[name].append(clock() - begin_ns)
+    return times

@@ -1,0 +1,134 @@
+"""A metric against its baseline: beside a reference workload where both have one, else raw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_onnxperf.core.baseline import Entry, entry_of
+from pytest_onnxperf.core.compare_metrics import compare_metric, detectable, with_detectable
+from pytest_onnxperf.core.metrics import METRIC
+from pytest_onnxperf.core.paired import Paired, ReferenceSpec, paired_of
+from pytest_onnxperf.core.states import State
+from tests.records import MS, record
+
+if TYPE_CHECKING:
+    from pytest_onnxperf.core.comparison import Comparison
+    from pytest_onnxperf.core.record import Record
+
+LATENCY = METRIC["latency_p50"]
+SPECS = {"compute": ReferenceSpec({"extent": 32, "repeats": 4}, 1, "4.58e+03")}
+# The machine was up to a third slower from process to process, and both sides felt it.
+MACHINE = (1.0, 1.3, 0.9, 1.2, 1.05)
+
+
+def process(tested_ms: float, machine: float = 1.0, *, spread_ratio: float = 0.05, specs: Any = None) -> Paired:
+    return Paired(tested_ms * MS * machine, {"compute": 3 * MS * machine}, spread_ratio, specs or SPECS)
+
+
+def measured(tested_ms: float, *machines: float, **changes: Any) -> Record:
+    pairs = tuple(process(tested_ms * (1 + 0.002 * (i % 3 - 1)), m, **changes) for i, m in enumerate(machines))
+    raw = tuple(each.tested_ns for each in pairs)
+    return record({"latency_p50": raw}, paired={"latency_p50": pairs})
+
+
+def baseline(*machines: float) -> Entry:
+    return entry_of(measured(10, *(machines or MACHINE)), "2026-11-30", "abc1234")
+
+
+def compared(new: Record, entry: Entry | None = None, tolerance: float = 0.05) -> Comparison:
+    return compare_metric(LATENCY, new, entry or baseline(), tolerance, same=True)
+
+
+@pytest.mark.parametrize("machine", [0.8, 1.0, 1.5])
+def test_what_slows_the_reference_too_is_no_regression(machine: float) -> None:
+    assert compared(measured(10, machine)).state is State.OK
+
+
+@pytest.mark.parametrize("machine", [0.8, 1.0, 1.5])
+def test_a_slowdown_is_found_on_a_machine_of_any_speed(machine: float) -> None:
+    found = compared(measured(11.04, machine))
+
+    assert found.state is State.REGRESSED
+    assert found.is_suspicious
+    assert found.detail.startswith("beside the reference workload (compute) +10 % [")
+
+
+def test_a_faster_model_is_improved_on_a_slow_machine() -> None:
+    assert compared(measured(8, 1.4)).state is State.IMPROVED
+
+
+def test_without_a_reference_the_same_change_cannot_be_told() -> None:
+    new = measured(11, 1.0)
+
+    found = compared(replace(new, paired={}))
+
+    assert found.state is State.NOISY
+    assert "is the least that can be told here" in found.detail
+    assert "reference" not in found.detail
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        pytest.param({"compute": ReferenceSpec({"extent": 32, "repeats": 5}, 1, "4.58e+03")}, id="size"),
+        pytest.param({"compute": ReferenceSpec({"extent": 32, "repeats": 4}, 2, "4.58e+03")}, id="version"),
+        pytest.param({"compute": ReferenceSpec({"extent": 32, "repeats": 4}, 1, "4.59e+03")}, id="checksum"),
+    ],
+)
+def test_another_reference_workload_is_not_compared(specs: dict[str, ReferenceSpec]) -> None:
+    assert "reference" not in compared(measured(11, 1.0, specs=specs)).detail
+
+
+def test_a_reference_that_varies_itself_makes_a_change_noisy() -> None:
+    found = compared(measured(11, 1.0, spread_ratio=0.26))
+    assert found.state is State.NOISY
+    assert found.detail == "the reference workload itself varied by 26% from round to round"
+    assert compared(measured(11, 1.0, spread_ratio=0.25)).state is State.REGRESSED
+
+
+def test_a_slowdown_that_no_noise_explains_regresses_however_the_reference_varies() -> None:
+    assert compared(measured(21, 1.0, spread_ratio=0.9)).state is State.REGRESSED
+
+
+def test_other_processes_excuse_raw_times_and_no_ratio() -> None:
+    busy: dict[str, Any] = {"disturbance": "others used 50 %", "other_load_ratio": 0.5}
+    new = measured(11, 1.0)
+    assert compared(replace(new, **busy)).state is State.REGRESSED
+    assert compared(replace(new, paired={}, **busy)).state is State.DISTURBED
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_baseline_of_fewer_than_three_processes_is_noisy(processes: int) -> None:
+    found = compared(measured(20, 1.0), baseline(*MACHINE[:processes]))
+    assert found.state is State.NOISY
+    assert f"{processes} stored processes tell no spread" in found.detail
+
+
+def test_the_size_of_a_model_has_no_noise() -> None:
+    size = METRIC["model_size"]
+    old = entry_of(record({"model_size": (float(100 << 20),)}), "2026-11-30", "")
+    within = compare_metric(size, record({"model_size": (105.0 * (1 << 20),)}), old, 0.05, same=True)
+    beyond = compare_metric(size, record({"model_size": (105.1 * (1 << 20),)}), old, 0.05, same=True)
+    assert (within.state, beyond.state) == (State.OK, State.REGRESSED)
+
+
+def test_the_smallest_slowdown_is_smaller_beside_a_reference() -> None:
+    entry = baseline()
+    beside, raw = detectable(entry, LATENCY, 0.03), detectable(replace(entry, paired={}), LATENCY, 0.03)
+    assert beside is not None
+    assert raw is not None
+    assert 1.03 < beside < 1.05 < raw
+    assert with_detectable(entry, 0.03).detectable["latency_p50_ms"] == pytest.approx(beside, abs=0.001)
+
+
+def test_a_baseline_of_one_process_sees_nothing() -> None:
+    assert with_detectable(baseline(1.0), 0.05).detectable == {}
+
+
+def test_rounds_are_summed_up_by_their_quarter() -> None:
+    found = paired_of({"tested": [8, 6, 4, 2, 10], "compute": [1, 2, 3, 4, 5]}, SPECS)
+    assert (found.tested_ns, found.references_ns) == (4, {"compute": 2})
+    assert found.spread_ratio == pytest.approx(2 / 3)

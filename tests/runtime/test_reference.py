@@ -1,0 +1,120 @@
+"""The reference workload beside which rounds are timed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_onnxperf.core.providers import provider_of
+from pytest_onnxperf.core.record import TestKey
+from pytest_onnxperf.runtime.child.reference import KINDS, TESTED, Reference, calibrated, paired_rounds
+from pytest_onnxperf.runtime.child.steps import Steps
+from pytest_onnxperf.runtime.measure import Measurement
+from pytest_onnxperf.runtime.plan import Plan
+from pytest_onnxperf.runtime.session_job import SessionJob
+from tests import models
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZES: dict[str, dict[str, int]] = {
+    "compute": {"extent": 32, "repeats": 3},
+    "memory": {"rows": 7, "buffer_bytes": 40 * 4096},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reference_computes_the_same_each_time(kind: str) -> None:
+    one, other = Reference(kind, SIZES[kind]), Reference(kind, SIZES[kind])
+    for _ in range(20):  # the walk comes to the end of its buffer and begins again
+        other.run()
+
+    assert one.described() == other.described()
+    assert one.described()["size"] == SIZES[kind]
+    assert float(one.described()["checksum"]) > 0
+
+
+def test_another_size_is_another_reference() -> None:
+    small = Reference("compute", {"extent": 32, "repeats": 1}).described()
+    large = Reference("compute", {"extent": 128, "repeats": 1}).described()
+    assert small["checksum"] != large["checksum"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_size_grows_with_the_time_that_is_wanted(kind: str) -> None:
+    name = {"compute": "repeats", "memory": "rows"}[kind]
+    short, long = calibrated(kind, 20_000), calibrated(kind, 20_000_000)
+    work = {key: size[name] * size.get("extent", 1) ** 3 for key, size in (("short", short), ("long", long))}
+    assert work["long"] > 50 * work["short"]  # 1000 times the time; a busy machine may be off by a few times
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_smallest_size_is_one(kind: str) -> None:
+    assert calibrated(kind, 0)[{"compute": "repeats", "memory": "rows"}[kind]] == 1
+
+
+def test_each_pair_has_a_time_of_all_and_their_order_changes() -> None:
+    calls: list[str] = []
+
+    class Noted(Reference):
+        def __init__(self) -> None:
+            super().__init__("compute", SIZES["compute"])
+            self.run = lambda: calls.append("compute")
+
+    times_ns = paired_rounds(lambda: calls.append(TESTED), [Noted()], 64)
+
+    assert {name: len(times) for name, times in times_ns.items()} == {TESTED: 64, "compute": 64}
+    pairs = [tuple(calls[index : index + 2]) for index in range(0, len(calls), 2)]
+    assert set(pairs) == {(TESTED, "compute"), ("compute", TESTED)}
+
+
+def open_steps(model: Path) -> Steps:
+    steps = Steps()
+    steps.open(SessionJob(model, model.name, provider_of("cpu")).open_arguments(1, ""))
+    steps.make_feeds({"batch": 2}, {}, bind=False)
+    return steps
+
+
+@pytest.mark.needs_cpu
+def test_a_session_is_timed_beside_the_references_that_are_given(tmp_path: Path) -> None:
+    found = open_steps(models.mlp(tmp_path / "mlp.onnx")).paired(SIZES, 5)
+
+    assert {name: len(times) for name, times in found["times_ns"].items()} == {TESTED: 5, "compute": 5, "memory": 5}
+    assert {kind: spec["size"] for kind, spec in found["specs"].items()} == SIZES
+
+
+@pytest.mark.needs_cpu
+def test_a_size_that_is_not_given_is_found_and_small_beside_the_model(tmp_path: Path) -> None:
+    slow = models.slow_model(tmp_path / "slow.onnx", blocks=200, width=256)
+
+    found = open_steps(slow).paired({"compute": {}, "memory": {}}, 20)
+
+    quartiles = {name: sorted(times)[5] for name, times in found["times_ns"].items()}
+    assert quartiles["compute"] + quartiles["memory"] < quartiles[TESTED]  # a third is wanted; the machine is shared
+
+
+def measured(tmp_path: Path, **changes: Any) -> Any:
+    plan: dict[str, Any] = {
+        "warmup_rounds": 1, "min_rounds": 5, "max_time_s": 0.0, "profile_runs": 1, "timeout_s": 300.0,
+        "isolation": "process", "threads": 1, **changes,
+    }  # fmt: skip
+    model = models.mlp(tmp_path / "mlp.onnx")
+    job = SessionJob(model, model.name, provider_of("cpu"), shapes={"batch": 2})
+    return Measurement(job, Plan(**plan), tmp_path / "files", lambda _: None).record(
+        TestKey("test_a.py", "test_a"), lambda _: False
+    )
+
+
+@pytest.mark.needs_cpu
+def test_all_processes_of_an_update_take_the_size_that_the_first_found(tmp_path: Path) -> None:
+    pairs = measured(tmp_path, references={}, processes=3).paired["latency_p50"]
+
+    assert len(pairs) == 3
+    assert pairs[0].specs == pairs[1].specs == pairs[2].specs
+    assert set(pairs[0].references_ns) == set(KINDS)
+
+
+@pytest.mark.needs_cpu
+def test_without_references_no_time_is_spent_on_them(tmp_path: Path) -> None:
+    assert measured(tmp_path, references=None).paired == {}
