@@ -6,7 +6,8 @@ It decodes every event, and is meant for the few runs of a profile process: `rea
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .attribution import is_in_window
@@ -70,6 +71,10 @@ class Detail:
     """`Kernel` events of the whole file, in its order; their clock is not the profile's."""
     device_programs: tuple[tuple[str, int], ...]
     """Name of an `Api` event, `<node>&<operator>&<program>`, and how often it is in the whole file."""
+    device_ns: Mapping[str, int] = field(default_factory=dict)
+    """Operator -> time of the device's events for it, in the whole file."""
+    all_runs: int = 0
+    """Runs of the whole file, warm-up too: the device's events do not tell them apart."""
 
 
 def read_detail(path: str | os.PathLike[str], windows: Sequence[tuple[int, int]] | None = None) -> Detail:
@@ -100,6 +105,7 @@ class _DetailEvents:
         self._runs: list[tuple[int, int]] = []
         self._kernels: list[KernelEvent] = []
         self._programs: Counter[str] = Counter()
+        self._device_ns: Counter[str] = Counter()
         self._last: NodeKey | None = None
 
     def add_unread(self, line: int, reason: str, text: bytes) -> None:
@@ -130,8 +136,11 @@ class _DetailEvents:
         elif event.cat == "Kernel":
             duration_ns = event.dur * _NS_PER_US
             self._kernels.append(KernelEvent(event.name, event.args.op_name, self._last, duration_ns))
+            self._device_ns[event.args.op_name or (self._last.op_type if self._last else "")] += duration_ns
         elif event.cat == "Api":
             self._programs[event.name] += 1
+            parts = event.name.rsplit("&", 2)
+            self._device_ns[parts[1] if len(parts) == 3 else ""] += event.dur * _NS_PER_US
 
     def detail(self, windows: Sequence[tuple[int, int]] | None) -> Detail:
         runs = sorted(
@@ -142,7 +151,14 @@ class _DetailEvents:
             end = start + duration + TOLERANCE_US
             inside = [(key, e) for key, e in self._nodes if start <= e.ts and e.ts + e.dur <= end]
             executions += [_execution(key, event, index) for key, event in sorted(inside, key=lambda pair: pair[1].ts)]
-        return Detail(len(runs), tuple(executions), tuple(self._kernels), tuple(self._programs.items()))
+        return Detail(
+            len(runs),
+            tuple(executions),
+            tuple(self._kernels),
+            tuple(self._programs.items()),
+            dict(self._device_ns),
+            len(self._runs),
+        )
 
 
 def _execution(key: NodeKey, event: Event, run: int) -> NodeExecution:

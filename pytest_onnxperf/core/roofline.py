@@ -73,9 +73,10 @@ class RooflineRow:
     least_ns_per_run: float | None
     """Sum of the least times of the executions at the ceilings; None without ceilings for each."""
     node_ns_per_run: float | None
-    """Measured time of the nodes; None but on the CPU, where alone it is not the time to launch them."""
+    """Measured time of the nodes on the CPU, else of the device's events; None where the profile has neither: the time
+    of a node on a device is the time to launch it."""
     node_share_ratio: float | None
-    """Of the time of all nodes on the CPU, those that run subgraphs left out, 0 to 1; None as for `node_ns_per_run`."""
+    """Of all nodes on the CPU, those that run subgraphs left out, or of all events of the device, 0 to 1."""
     attained_ratio: float | None
     """Least time / measured time: 1.0 is at the ceiling. None where one is missing, is an upper bound or incomplete."""
 
@@ -99,13 +100,19 @@ def least_ns(work: Work, ceilings: Ceilings) -> tuple[float, str] | None:
     return max(compute_s, memory_s) * NS_PER_S, bound
 
 
-def roofline(executions: Sequence[NodeExecution], runs: int, ceilings: Ceilings | None) -> tuple[RooflineRow, ...]:
+def roofline(
+    executions: Sequence[NodeExecution],
+    runs: int,
+    ceilings: Ceilings | None,
+    device_ns: Mapping[str, float] | None = None,
+) -> tuple[RooflineRow, ...]:
     """Return a row for each operator and execution provider, the longest least time first, else the most FLOP.
 
     Args:
         executions: Of all measured runs.
         runs: Measured runs; without one there is no row.
         ceilings: Of the device that ran them; None: what bounds them is not told, as where they do not hold for a node.
+        device_ns: Operator -> time of the device's events for it in one run, where the profile has such events.
     """
     if runs < 1:
         return ()
@@ -114,7 +121,7 @@ def roofline(executions: Sequence[NodeExecution], runs: int, ceilings: Ceilings 
         if execution.key.op_type in _COUNTS:
             groups[execution.key.op_type, execution.key.execution_provider].append(execution)
     cpu_ns = sum(e.duration_ns for e in executions if _is_timed(e) and e.key.op_type not in CONTROL_FLOW_OPS)
-    rows = [_row(group, runs, ceilings, cpu_ns) for group in groups.values()]
+    rows = [_row(group, runs, ceilings, _times(group, runs, cpu_ns, device_ns or {})) for group in groups.values()]
     return tuple(sorted(rows, key=lambda row: (-(row.least_ns_per_run or 0), -row.flop_per_run, row.op_type)))
 
 
@@ -122,14 +129,27 @@ def _is_timed(execution: NodeExecution) -> bool:
     return execution.key.execution_provider == CPU
 
 
-def _row(group: Sequence[NodeExecution], runs: int, ceilings: Ceilings | None, cpu_ns: int) -> RooflineRow:
+def _times(
+    group: Sequence[NodeExecution], runs: int, cpu_ns: int, device_ns: Mapping[str, float]
+) -> tuple[float | None, float | None]:
+    """Return the time of a group in one run and its share: of its nodes on the CPU, else of the device's events."""
+    if _is_timed(group[0]):
+        node_ns = sum(e.duration_ns for e in group)
+        return node_ns / runs, node_ns / cpu_ns if cpu_ns else None
+    found, every = device_ns.get(group[0].key.op_type, 0.0), sum(device_ns.values())
+    return (found, found / every) if found else (None, None)
+
+
+def _row(
+    group: Sequence[NodeExecution], runs: int, ceilings: Ceilings | None, times: tuple[float | None, float | None]
+) -> RooflineRow:
     works = [work for work in map(work_of, group) if work is not None]
     flop, total_bytes = sum(work.flop for work in works), sum(work.least_bytes for work in works)
     is_upper_bound, unknown = any(work.is_upper_bound for work in works), len(group) - len(works)
     held = ceilings if ceilings is not None and ceilings.holds_for(group[0].key.execution_provider) else None
     bound, least = _bound(works, held)
-    node_ns = sum(e.duration_ns for e in group) if _is_timed(group[0]) else None
-    is_honest = least is not None and node_ns and not unknown and not is_upper_bound
+    node_ns_per_run, share_ratio = times
+    is_honest = least is not None and node_ns_per_run and not unknown and not is_upper_bound
     return RooflineRow(
         op_type=group[0].key.op_type,
         execution_provider=group[0].key.execution_provider,
@@ -141,9 +161,9 @@ def _row(group: Sequence[NodeExecution], runs: int, ceilings: Ceilings | None, c
         is_upper_bound=is_upper_bound,
         bound=bound,
         least_ns_per_run=None if least is None else least / runs,
-        node_ns_per_run=None if node_ns is None else node_ns / runs,
-        node_share_ratio=node_ns / cpu_ns if node_ns is not None and cpu_ns else None,
-        attained_ratio=least / node_ns if is_honest and least is not None and node_ns else None,
+        node_ns_per_run=node_ns_per_run,
+        node_share_ratio=share_ratio,
+        attained_ratio=least / runs / node_ns_per_run if is_honest and least is not None and node_ns_per_run else None,
     )
 
 

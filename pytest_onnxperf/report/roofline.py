@@ -82,7 +82,10 @@ def _line(row: RooflineRow) -> str:
 
 
 def _notes(rows: Sequence[RooflineRow], ceilings: Ceilings | None) -> Iterator[str]:
-    if any(row.execution_provider != CPU for row in rows):
+    on_device = [row for row in rows if row.execution_provider != CPU]
+    if any(row.node_ns_per_run is not None for row in on_device):
+        yield from _wrapped("`node` is the time of the device's own events, warm-up runs among them.")
+    elif on_device:
         yield from _wrapped(
             "Node time on another EP than the CPU is the time to launch the node, not the time on the device: it is "
             "not shown, nor held against the least time."

@@ -138,7 +138,17 @@ class Explainer:
         """Return the roofline of the nodes on the EP that was asked for: the ceilings are those of its device."""
         wanted = self._subject.provider.name
         executions = [e for each in trace.details for e in each.executions if e.key.execution_provider == wanted]
-        return PhaseRoofline(trace.phase, roofline(executions, sum(d.runs for d in trace.details), self._ceilings))
+        runs = sum(detail.runs for detail in trace.details)
+        return PhaseRoofline(trace.phase, roofline(executions, runs, self._ceilings, _device_ns(trace)))
+
+
+def _device_ns(trace: Trace) -> dict[str, float]:
+    """Return the time of the device's events in a run, by operator; of all runs of the files, as they hold them."""
+    total_ns = Counter[str]()
+    for detail in trace.details:
+        total_ns.update(detail.device_ns)
+    runs = sum(detail.all_runs for detail in trace.details)
+    return {op_type: each / runs for op_type, each in total_ns.items()} if runs else {}
 
 
 def _rare_types(traces: Sequence[Trace]) -> dict[str, str]:

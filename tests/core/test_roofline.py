@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pytest_onnxperf.core.peaks import PEAKS, ceilings_of, measured_ceilings
 from pytest_onnxperf.core.profile import NodeKey
 from pytest_onnxperf.core.profile_detail import NodeExecution, Tensor, read_detail
+from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.core.roofline import Ceilings, RooflineRow, least_ns, roofline, work_of
 from pytest_onnxperf.core.work import Work, tensor_bytes
 
@@ -655,3 +656,31 @@ def test_measured_ceilings_say_how() -> None:
 @pytest.mark.parametrize("missing", [{"flop_per_s": {}}, {"bytes_per_s": None}, {"flop_per_s": None}])
 def test_a_rate_that_could_not_be_measured_leaves_no_ceilings(missing: dict[str, object]) -> None:
     assert measured_ceilings("AMD EPYC", {**MEASURED, **missing}) is None
+
+
+# -- time of the device's events ----------------------------------------------------------------------------------------
+
+
+def test_the_devices_events_are_the_time_of_nodes_off_the_cpu() -> None:
+    ceilings = Ceilings("GPU", {"float": 1e12}, 1e12, "a table")
+    product = execution("MatMul", "float 1000x1000, float 1000x1000", "float 1000x1000", CUDA, duration_ns=10)
+
+    (without,) = roofline([product], 1, ceilings)
+    (found,) = roofline([product], 1, ceilings, {"MatMul": 4e6, "Add": 1e6})
+
+    assert (without.node_ns_per_run, without.node_share_ratio, without.attained_ratio) == (None, None, None)
+    assert (found.node_ns_per_run, found.node_share_ratio) == (4e6, 0.8)
+    assert found.attained_ratio == pytest.approx(0.5)  # 2 GFLOP at 1 TFLOP/s are 2 ms
+
+
+def test_nodes_on_the_cpu_keep_their_own_time_beside_a_device() -> None:
+    product = execution("MatMul", "float 10x10, float 10x10", "float 10x10", CPU, duration_ns=500)
+    (found,) = roofline([product], 1, None, {"MatMul": 4e6})
+    assert found.node_ns_per_run == 500
+
+
+def test_a_profile_gives_the_time_of_its_programs_by_operator() -> None:
+    detail = read_detail(DATA / "webgpu_1.27.0_gqa_decode_f32.json")
+    profile = read_profile(DATA / "webgpu_1.27.0_gqa_decode_f32.json")
+    assert detail.all_runs == 2
+    assert dict(detail.device_ns) == {"GroupQueryAttention": sum(e.duration_ns for e in profile.api_events.values())}
