@@ -658,7 +658,7 @@ def test_a_rate_that_could_not_be_measured_leaves_no_ceilings(missing: dict[str,
     assert measured_ceilings("AMD EPYC", {**MEASURED, **missing}) is None
 
 
-# -- time of the device's events ----------------------------------------------------------------------------------------
+# -- time of the device's events -------------------------------------------------------------------------------------
 
 
 def test_the_devices_events_are_the_time_of_nodes_off_the_cpu() -> None:
