@@ -11,7 +11,8 @@ from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs, verdict_of
 from .core.errors import OnnxPerfError, SettingError
 from .core.record import TestKey
 from .runtime.arrays import as_arrays
-from .runtime.compare_job import AbMeasurement, Tolerances, loaded_first
+from .runtime.compare_job import AbMeasurement, loaded_first
+from .runtime.pair_process import Tolerances
 from .session import BROKEN, COMPARISONS
 from .workbench import Workbench, checked_mapping, failed
 

@@ -5,31 +5,16 @@ Which arm is loaded first alternates from process to process: the second was 0.6
 
 from __future__ import annotations
 
-import math
 import os
-import time
-from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pytest_onnxperf.core.ab import (
-    ARMS,
-    CANDIDATE,
-    FEWEST_PAIRS,
-    REFERENCE,
-    AaSensor,
-    Outputs,
-    Pairs,
-    is_precise,
-    sensor_of,
-)  # fmt: skip
-from pytest_onnxperf.core.errors import OnnxPerfError, ProviderError
-from pytest_onnxperf.core.fallback import with_reason
+from pytest_onnxperf.core.ab import ARMS, CANDIDATE, REFERENCE, AaSensor, sensor_of
 from pytest_onnxperf.core.sample import Sample
 from pytest_onnxperf.core.units import quantity
 
@@ -37,46 +22,22 @@ from .child.element_types import element_type_of
 from .inline import InlineWorker
 from .lock import claimed, device_name
 from .measure import DISTURBED_SHARE, Measurement
+from .pair_process import named, timed_process
 from .process import ProcessWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pytest_onnxperf.core.record import Record, TestKey
 
+    from .pair_process import PairProcess, Tolerances
     from .plan import Plan, Worker
     from .session_job import SessionJob
 
-_FIRST_LOOK: Final = 20
-_GROWTH: Final = 1.5
-_MOST_PAIRS: Final = 100_000
 _SHARED_MEMORY: Final = "both arms share a process, so that the peak memory of one cannot be told"
 _NOT_TIMED: Final = ("peak_rss", "peak_vram")
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerances:
-    """Of outputs: |candidate - reference| <= atol + rtol * |reference|."""
-
-    rtol: float
-    atol: float
-
-
-@dataclass(frozen=True, slots=True)
-class PairProcess:
-    """What one process found."""
-
-    pairs: Pairs
-    loaded_first: str
-    load_ns: Mapping[str, int]
-    cold_start_ns: Mapping[str, int]
-    inputs: Mapping[str, Mapping[str, str]]
-    """Arm -> input -> type."""
-    other_load: float | None
-    threads: int
-    outputs: Outputs
 
 
 class AbMeasurement:
@@ -109,7 +70,7 @@ class AbMeasurement:
             ModelError: A file is missing.
         """
         for arm, job in self._jobs.items():
-            with _named(arm, job):
+            with named(arm, job):
                 job.size_bytes()
 
     def compare(self, tolerances: Tolerances | None) -> PairProcess:
@@ -139,7 +100,7 @@ class AbMeasurement:
         for arm, given in self._jobs.items():
             job = _with_types(given, first.inputs[arm]) if first else given
             plan = replace(self._plan, timing=False, references=None)
-            with _named(arm, job):
+            with named(arm, job):
                 measurement = Measurement(job, plan, self.directory / arm, self._progress)
                 record = measurement.record(key, lambda _: False)
             records.append(self.with_times(arm, record))
@@ -201,65 +162,8 @@ class AbMeasurement:
     def _process(self, jobs: Mapping[str, SessionJob], tolerances: Tolerances | None) -> PairProcess:
         order = ARMS if self._reference_first else ARMS[::-1]
         self._reference_first = not self._reference_first
-        outputs = Outputs("not checked")
         with self._worker() as worker:
-            cores = worker.call("hello")["cores"]
-            threads = self._plan.threads or cores
-            opened = {arm: self._open(worker, arm, jobs[arm], threads) for arm in order}
-            self._feed(worker, jobs)
-            cold_start_ns = {}
-            for arm in order:
-                with _named(arm, jobs[arm]):
-                    answer = worker.call("warm_up", arm=arm, rounds=max(self._plan.warmup_rounds, 1))
-                cold_start_ns[arm] = answer["cold_start_ns"]
-            if tolerances is not None:
-                found = worker.call("outputs", rtol=tolerances.rtol, atol=tolerances.atol)
-                largest = found["largest_difference"]
-                outputs = Outputs(found["state"], found["text"], math.nan if largest is None else largest)
-            pairs, other_load = self._pairs(worker)
-            worker.close()
-        return PairProcess(
-            pairs=pairs,
-            loaded_first=order[0],
-            load_ns={arm: answer["load_ns"] for arm, answer in opened.items()},
-            cold_start_ns=cold_start_ns,
-            inputs={arm: {each["name"]: each["type"] for each in answer["inputs"]} for arm, answer in opened.items()},
-            other_load=other_load,
-            threads=threads,
-            outputs=outputs,
-        )
-
-    def _open(self, worker: Worker, arm: str, job: SessionJob, threads: int) -> dict[str, Any]:
-        with _named(arm, job):
-            threads = 0 if "intra_op_num_threads" in job.session_options else threads
-            try:
-                return worker.call("open", arm=arm, job=job.open_arguments(threads, ""))
-            except ProviderError as error:
-                raise with_reason(error, worker.log()) from error
-
-    def _feed(self, worker: Worker, jobs: Mapping[str, SessionJob]) -> None:
-        reference, candidate = jobs[REFERENCE], jobs[CANDIDATE]
-        with _named(REFERENCE, reference):
-            if reference.feeds is not None:
-                worker.call("set_feeds", feeds=reference.feeds)
-            else:
-                worker.call("make_feeds", shapes=dict(reference.shapes), ranges=dict(reference.ranges))
-        with _named(CANDIDATE, candidate):
-            worker.call("share_feeds")
-
-    def _pairs(self, worker: Worker) -> tuple[Pairs, float | None]:
-        """Time pairs until their interval is narrow, or the time is over: `max_time` for each arm."""
-        fewest, max_time_s = max(self._plan.min_rounds, FEWEST_PAIRS), 2 * self._plan.max_time_s
-        pairs: list[tuple[int, int]] = []
-        end_s = time.monotonic() + max_time_s
-        while True:
-            wanted = max(fewest, _FIRST_LOOK, math.ceil(len(pairs) * _GROWTH))
-            left_s = max(end_s - time.monotonic(), 0.0)
-            found = worker.call("block", pairs=wanted - len(pairs), max_time_s=left_s)
-            pairs += zip(found["reference_ns"], found["candidate_ns"], strict=True)
-            is_over = time.monotonic() >= end_s or len(pairs) >= _MOST_PAIRS
-            if len(pairs) >= fewest and (is_over or is_precise(tuple(pairs))):
-                return tuple(pairs), found["other_load"]
+            return timed_process(worker, jobs, order, self._plan, tolerances)
 
 
 def _settings(job: SessionJob) -> dict[str, str]:
@@ -270,16 +174,6 @@ def _settings(job: SessionJob) -> dict[str, str]:
 
 def _device(job: SessionJob) -> str:
     return device_name(job.provider.short, job.provider_options, os.environ)
-
-
-@contextmanager
-def _named(arm: str, job: SessionJob) -> Iterator[None]:
-    """Say in an error which arm it is about."""
-    try:
-        yield
-    except OnnxPerfError as error:
-        msg = f"the {arm}, {job.model_text}: {error}"
-        raise type(error)(msg) from error
 
 
 def _with_types(job: SessionJob, types: Mapping[str, str]) -> SessionJob:

@@ -12,6 +12,7 @@ import pytest
 # Loaded before an inner session starts, as in `suite`.
 import pytest_onnxperf.compare_handles  # noqa: F401
 from pytest_onnxperf.core.ab import AaSensor
+from pytest_onnxperf.runtime import pair_process
 from pytest_onnxperf.runtime.compare_job import AbMeasurement
 from tests import models
 from tests.plugin.suite import ON, section, too_wide
@@ -35,7 +36,7 @@ def pace(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         pairs = tuple(
             (1_000_000, round(1_000_000 * ratio * (1 + spread * (place - COUNT / 2) / COUNT))) for place in range(COUNT)
         )
-        monkeypatch.setattr(AbMeasurement, "_pairs", lambda _, __: (pairs, 0.0))
+        monkeypatch.setattr(pair_process, "time_pairs", lambda _, __: (pairs, 0.0))
         monkeypatch.setattr(AbMeasurement, "sense", lambda _: AaSensor(sensor, abs(sensor - 1) > 0.02))
 
     return set_pace

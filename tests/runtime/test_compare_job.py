@@ -15,7 +15,8 @@ from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderEr
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import TestKey
 from pytest_onnxperf.core.states import State
-from pytest_onnxperf.runtime.compare_job import AbMeasurement, Tolerances, loaded_first
+from pytest_onnxperf.runtime.compare_job import AbMeasurement, loaded_first
+from pytest_onnxperf.runtime.pair_process import Tolerances
 from pytest_onnxperf.runtime.plan import Plan
 from pytest_onnxperf.runtime.session_job import SessionJob
 from tests import models
