@@ -10,6 +10,7 @@ import msgspec
 from .baseline import SCHEMA, Baseline, Entry
 from .errors import BaselineError
 from .metrics import STORED_METRIC
+from .paired import TESTED
 
 
 def write_baseline(baseline: Baseline) -> str:
@@ -120,5 +121,14 @@ def _convert_entry(value: Any, key: str, text: str, path: str) -> Entry:
     for name, values in entry.metrics.items():
         if name in STORED_METRIC and (not values or any(not 0 <= v < float("inf") for v in values)):
             msg = f"{where}: entry {key!r}: `{name}` must hold numbers >= 0, got {values}"
+            raise BaselineError(msg)
+    for name, columns in entry.paired.items():
+        numbers = [value for column in columns.values() for value in column]
+        is_whole = len({len(column) for column in columns.values()}) == 1 and TESTED in columns
+        if not numbers or not is_whole or any(not 0 < value < float("inf") for value in numbers):
+            msg = (
+                f"{where}: entry {key!r}: `paired` of `{name}` must hold `{TESTED}` and its references with as many "
+                f"numbers above 0 each, got {columns}"
+            )
             raise BaselineError(msg)
     return entry

@@ -266,3 +266,20 @@ def test_an_anchor_without_metrics_is_written_and_read() -> None:
     bare = Entry("2026-11-30", Anchor("2026-11-30"))
     baseline = Baseline("d", CPU, {"test_a": bare})
     assert read_baseline(write_baseline(baseline), "b.json") == baseline
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param('{"tested": [1, 2], "compute": [1]}', id="lengths"),
+        pytest.param('{"compute": [1, 2]}', id="no tested"),
+        pytest.param('{"tested": []}', id="empty"),
+        pytest.param('{"tested": [1, 0]}', id="zero"),
+        pytest.param('{"tested": [1, NaN]}', id="nan"),
+        pytest.param("{}", id="nothing"),
+    ],
+)
+def test_times_beside_a_reference_that_do_not_fit_are_an_error_that_names_them(columns: str) -> None:
+    text = GOLDEN.replace('   "commit"', f'   "paired": {{"latency_p50": {columns}}},\n   "commit"')
+    with pytest.raises(BaselineError, match="`paired` of `latency_p50` must hold `tested` and its references"):
+        read_baseline(text, "b.json")
