@@ -21,6 +21,8 @@ from pytest_onnxperf.report.profile import diff_lines, profile_lines
 from pytest_onnxperf.report.profile_diff import changes_between
 
 SAME, DIFFERS, UNREADABLE = 0, 1, 2
+INTERRUPTED = 130
+"""As shells have it: 128 and SIGINT."""
 _EXIT_CODES = "Exit codes: 0, 1 (differs, with --exit-code), 2 (a file cannot be read; the reason is on stderr)."
 _DEFAULT_TOP = 20
 
@@ -34,6 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OnnxPerfError as error:
         print(f"onnxperf: {error}", file=sys.stderr)
         return UNREADABLE
+    except KeyboardInterrupt:
+        print("onnxperf: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:  # `| head` has seen enough; nothing more can be written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SAME
@@ -96,7 +101,7 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new-tokens", type=_number, default=8, help="Of a generator [%(default)s]")
     parser.add_argument("--measure-ceilings", action="store_true",
                         help="Measure what a large product and a large copy attain, for the roofline")  # fmt: skip
-    parser.add_argument("--fail-on", default="", metavar="WHAT,...", help="Exit with 1 for memcpy, cpu or unfused")
+    parser.add_argument("--fail-on", metavar="WHAT,...", help="Exit with 1 for memcpy, cpu or unfused")
     parser.add_argument("--json", action="store_true", help="Write one JSON object")
     parser.set_defaults(command=_explain)
 
@@ -140,7 +145,7 @@ def _diff(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     from . import explain_command  # it loads numpy and what measures, which the other commands need not
 
-    names = [name.strip() for name in options.fail_on.split(",") if name.strip()]
+    names = [] if options.fail_on is None else [name.strip() for name in options.fail_on.split(",")]
     for name in names:
         if name not in explain_command.FAIL_ON:
             msg = f"--fail-on: expected {', '.join(explain_command.FAIL_ON)}, got {name!r}"

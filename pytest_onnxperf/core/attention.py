@@ -193,7 +193,10 @@ class _Finder:
             )
         if node.execution_provider == _WEBGPU:
             return "the profile names no program of it that is known: onnxruntime-webgpu 1.25 to 1.27 name them"
-        return f"{node.execution_provider or 'the execution provider'} does not tell which kernel it runs"
+        return (
+            f"{node.execution_provider or 'the execution provider'} does not tell which kernel it runs, CUDA and "
+            "WebGPU do: give the budget the device that it is meant for, on='cuda'"
+        )
 
 
 def _is_unnamed(node: NodeKey) -> bool:

