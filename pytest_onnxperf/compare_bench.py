@@ -7,8 +7,9 @@ import math
 import shutil
 from typing import TYPE_CHECKING, Any, Final
 
-from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs, verdict_of
+from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs
 from .core.errors import OnnxPerfError, SettingError
+from .core.pairs import judge_repetitions
 from .core.record import TestKey
 from .runtime.arrays import as_arrays
 from .runtime.compare_job import AbMeasurement, loaded_first
@@ -86,7 +87,7 @@ class CompareBench(Workbench):
             key=key,
             reference=reference,
             candidate=candidate,
-            times=verdict_of([one.pairs for one in processes]) if is_timed else None,
+            times=judge_repetitions([one.pairs for one in processes]) if is_timed else None,
             outputs=outputs,
             pairs=sum(len(one.pairs) for one in processes),
             processes=len(processes),
@@ -141,19 +142,6 @@ def checked_tolerances(rtol: object, atol: object) -> Tolerances:
             msg = f"{FUNCTION}({name}=...): expected a number of at least 0, got {value!r:.80}"
             raise SettingError(msg)
     return Tolerances(float(str(rtol)), float(str(atol)))
-
-
-def checked_sizes(sizes: Mapping[str, Any]) -> dict[str, int]:
-    """Return free dimensions.
-
-    Raises:
-        SettingError: One is no size.
-    """
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            msg = f"{FUNCTION}(free_dimensions=...): `{name}`: expected a whole number >= 0, got {size!r}"
-            raise SettingError(msg)
-    return dict(sizes)
 
 
 def merged_options(name: str, common: Mapping[str, Any], own: Mapping[str, Any] | None) -> dict[str, Any]:

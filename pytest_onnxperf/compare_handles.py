@@ -13,17 +13,17 @@ from .compare_bench import (
     CompareBench,
     check_ratio,
     checked_inputs,
-    checked_sizes,
     checked_tolerances,
     merged_options,
 )
-from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs, judged, needs_more, requirements_of, verdict_of
+from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs, judged, needs_more, requirements_of
 from .core.errors import OnnxPerfError
+from .core.pairs import judge_repetitions
 from .core.states import Limit
 from .report.comparison import headline, requirement_failure
 from .runtime.compare_job import AbMeasurement, loaded_first
 from .runtime.session_job import SessionJob
-from .workbench import checked_path, failed
+from .workbench import checked_path, checked_sizes, failed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ class OnnxComparer:
             provider=self._bench.provider(options["ep"]),
             provider_options=options["provider_options"],
             session_options=options["session_options"],
-            free_dimensions=checked_sizes(options["free_dimensions"]),
+            free_dimensions=checked_sizes(options["free_dimensions"], FUNCTION),
             custom_op_libraries=tuple(str(Path(path).absolute()) for path in options["custom_op_libraries"] or ()),
             **inputs,
         )
@@ -214,7 +214,7 @@ class AbComparison:
             processes = measurement.processes
             return replace(
                 record,
-                times=verdict_of([one.pairs for one in processes]),
+                times=judge_repetitions([one.pairs for one in processes]),
                 pairs=sum(len(one.pairs) for one in processes),
                 processes=len(processes),
                 loaded_first=loaded_first(processes),

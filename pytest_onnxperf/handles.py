@@ -16,7 +16,15 @@ from .runtime.child.element_types import InputError
 from .runtime.child.machine import cores
 from .runtime.child.session import StepError, create_session
 from .runtime.session_job import SessionJob
-from .workbench import Workbench, checked_attention, checked_mapping, checked_path, checked_variables, failed
+from .workbench import (
+    Workbench,
+    checked_attention,
+    checked_mapping,
+    checked_path,
+    checked_sizes,
+    checked_variables,
+    failed,
+)
 
 if TYPE_CHECKING:
     from .core.record import Record
@@ -61,7 +69,7 @@ class OnnxSessions:
                 provider_options=options,
                 variables=variables | checked_variables(environment, "onnx_session"),
                 session_options=checked_mapping("session_options", session_options, "onnx_session"),
-                free_dimensions=_sizes(free_dimensions),
+                free_dimensions=checked_sizes(free_dimensions, "onnx_session"),
                 custom_op_libraries=tuple(str(Path(path).absolute()) for path in custom_op_libraries),
                 bind=bind,
             )
@@ -158,13 +166,3 @@ class OnnxSession:
             for _ in range(self._bench.settings.warmup_rounds):
                 run()
         return run()
-
-
-def _sizes(given: Mapping[str, int] | None) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for name, size in checked_mapping("free_dimensions", given, "onnx_session").items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            msg = f"onnx_session(free_dimensions=...): `{name}`: expected a whole number >= 0, got {size!r}"
-            raise SettingError(msg)
-        sizes[name] = size
-    return sizes

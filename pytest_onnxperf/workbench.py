@@ -225,6 +225,20 @@ def checked_variables(value: Mapping[str, Any] | None, function: str) -> dict[st
     return variables
 
 
+def checked_sizes(value: Mapping[str, Any] | None, function: str) -> dict[str, int]:
+    """Return free dimensions.
+
+    Raises:
+        SettingError: They are no dict, or one is no size.
+    """
+    sizes = checked_mapping("free_dimensions", value, function)
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            msg = f"{function}(free_dimensions=...): `{name}`: expected a whole number >= 0, got {size!r}"
+            raise SettingError(msg)
+    return sizes
+
+
 def checked_mapping(name: str, value: Mapping[str, Any] | None, function: str) -> dict[str, Any]:
     """Return an argument that must be a dict, empty for None.
 

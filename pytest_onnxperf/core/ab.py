@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
-from .pairs import FLOOR_RATIO, PairVerdict, is_noisy_aa, judge_pairs, median_of_three
+from .pairs import FEWEST_PAIRS, FLOOR_RATIO, PairVerdict, is_noisy_aa, judge_repetitions, log_ratio
 from .record import Record, TestKey
 from .states import Limit
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 REFERENCE: Final = "reference"
 CANDIDATE: Final = "candidate"
 ARMS: Final = (REFERENCE, CANDIDATE)
-FEWEST_PAIRS: Final = 8
-"""An interval of the median at 99 % by order statistics needs so many: 2 / 2^8 is the first below 1 %."""
 _PRECISE_LOG: Final = 0.005
 """Half an interval that is narrow enough to stop, a quarter of the floor; or a twentieth of a larger difference. The
 rule looks at the width alone and not at which side of a limit it lies, so that it favours no verdict."""
@@ -139,26 +137,11 @@ def _inverse(ratio: float) -> float:
     return 1 / ratio if ratio else math.inf
 
 
-def log_ratios(pairs: Pairs) -> list[float]:
-    """Return log(time of candidate / time of reference) of each pair; a clock that stood still counts as 1 ns."""
-    return [math.log(max(candidate, 1) / max(reference, 1)) for reference, candidate in pairs]
-
-
-def verdict_of(processes: Sequence[Pairs]) -> PairVerdict:
-    """Judge the pairs of one process, or of three.
-
-    Raises:
-        MeasurementError: There is no pair, or they are two processes or more than three.
-    """
-    logs = [log_ratios(pairs) for pairs in processes]
-    return judge_pairs(logs[0]) if len(logs) == 1 else median_of_three(logs)
-
-
 def is_precise(pairs: Pairs) -> bool:
     """Whether the interval is so narrow that more pairs of this process say no more."""
     if len(pairs) < FEWEST_PAIRS:
         return False
-    verdict = verdict_of([pairs])
+    verdict = judge_repetitions([pairs])
     if not (verdict.low_ratio > 0 and math.isfinite(verdict.high_ratio)):
         return False
     width = math.log(verdict.high_ratio / verdict.low_ratio)
@@ -167,7 +150,7 @@ def is_precise(pairs: Pairs) -> bool:
 
 def sensor_of(processes: Sequence[Pairs]) -> AaSensor:
     """Judge a model against itself, in one process or, where that one was off, in three: most of them decide."""
-    logs = [log_ratios(pairs) for pairs in processes]
+    logs = [[log_ratio(*pair) for pair in pairs] for pairs in processes]
     ratio = math.exp(median(median(each) for each in logs))
     return AaSensor(ratio, sum(map(is_noisy_aa, logs)) * 2 > len(logs), len(logs))
 

@@ -13,12 +13,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from .baseline import entry_of
+from .budget import Budget, max_regression
 from .compare_metrics import compare_metric
 from .comparison import Comparison
 from .judge import Found, Policy, Verdict, judge
 from .metrics import METRIC, STORED_METRIC
 from .op_changes import op_changes
-from .pairs import FLOOR_RATIO, PairVerdict, judge_pairs, median_of_three
+from .pairs import FLOOR_RATIO, PairVerdict, judge_repetitions
 from .states import State
 from .units import change, number, quantity
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .baseline import Entry
-    from .budget import Budget
     from .environment import Environment
     from .record import Record
 
@@ -97,12 +97,7 @@ def turns_of(name: str, repetitions: Sequence[Sequence[tuple[int, int]]], per_s:
     Raises:
         MeasurementError: There are no pairs.
     """
-    logs = [[math.log(max(tested, 1) / max(before, 1)) for before, tested in pairs] for pairs in repetitions]
-    verdict = (
-        judge_pairs(logs[0], floor_ratio=floor_ratio)
-        if len(logs) == 1
-        else median_of_three(logs, floor_ratio=floor_ratio)
-    )
+    verdict = judge_repetitions(repetitions, floor_ratio=floor_ratio)
     middle_ns = [median(pair[side] for pairs in repetitions for pair in pairs) for side in (0, 1)]
     reference, tested = (per_s * 1e9 / max(value, 1) if per_s else float(value) for value in middle_ns)
     return Turns(name, reference, tested, verdict, sum(map(len, repetitions)), len(repetitions))
@@ -116,15 +111,9 @@ def floor_of(budgets: Sequence[Budget], environment: Environment, tolerance: flo
         environment: Where it is measured.
         tolerance: The one that was given by a person; None where it is the default of baselines.
     """
-    given = _max_regression(budgets, environment, tolerance)
+    given = max_regression(budgets, environment)
+    given = tolerance if given is None else given
     return FLOOR_RATIO if given is None else 1 + given
-
-
-def _max_regression(budgets: Sequence[Budget], environment: Environment, default: float | None) -> float | None:
-    """Return the tolerance that the budgets give, the one that names a device first."""
-    applicable = sorted((budget for budget in budgets if budget.applies_to(environment)), key=lambda b: not b.on)
-    given = [float(str(b.limits["max_regression"])) for b in applicable if "max_regression" in b.limits]
-    return given[0] if given else default
 
 
 def judge_against(
@@ -133,7 +122,8 @@ def judge_against(
     """Judge the tested arm: budgets as ever, times by the pairs, everything else by what the reference arm has."""
     entry = _entry(reference)
     verdict = judge(record, budgets, Found(entry), policy)
-    tolerance = _max_regression(budgets, record.environment, policy.tolerance) or 0.0
+    given = max_regression(budgets, record.environment)
+    tolerance = policy.tolerance if given is None else given
     comparisons = [
         *(_told(comparison, reference) for comparison in verdict.comparisons if comparison.name not in METRIC),
         *(

@@ -22,7 +22,7 @@ from .states import Limit
 from .units import change, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from .environment import Environment
     from .facts import Facts
@@ -64,6 +64,13 @@ def parse_budget(kwargs: Mapping[str, object]) -> Budget:
             raise BudgetError(msg)
         limits[name] = _PARSERS[KEY[name].kind](name, value)
     return Budget(limits, _canonical(str(limits.pop("on", ""))))
+
+
+def max_regression(budgets: Sequence[Budget], environment: Environment) -> float | None:
+    """Return the tolerance that the budgets of an environment give; of two that of the nearer, which names a device."""
+    applicable = sorted((budget for budget in budgets if budget.applies_to(environment)), key=lambda b: not b.on)
+    given = [float(str(b.limits["max_regression"])) for b in applicable if "max_regression" in b.limits]
+    return given[0] if given else None
 
 
 def _canonical(on: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from .baseline import Entry, option_changes
-from .budget import Budget, check
+from .budget import Budget, check, max_regression
 from .budget_keys import KEY
 from .compare import compare
 from .compare_metrics import detectable
@@ -118,10 +118,8 @@ class Verdict:
 def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Policy) -> Verdict:
     """Judge a record against the budgets that belong to its device, and against its baseline."""
     applicable = [budget for budget in budgets if budget.applies_to(record.environment)]
-    # Where two budgets that apply give a tolerance, the one that names a device is the nearer.
-    tolerances = [b.limits["max_regression"] for b in sorted(applicable, key=lambda b: not b.on)
-                  if "max_regression" in b.limits]  # fmt: skip
-    tolerance = float(str(tolerances[0])) if tolerances else policy.tolerance
+    given = max_regression(budgets, record.environment)
+    tolerance = policy.tolerance if given is None else given
     comparisons = compare(
         record, found.entry, tolerance=tolerance, same_environment=not found.other_environment
     )  # fmt: skip

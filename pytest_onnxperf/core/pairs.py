@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FLOOR_RATIO: Final = 1.02
 REPETITIONS: Final = 3
+FEWEST_PAIRS: Final = 8
+"""An interval of the median at 99 % by order statistics needs so many: 2 / 2^8 is the first below 1 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,25 @@ def median_of_three(
     ordered = sorted(chain.from_iterable(repetitions))
     middle = min(middle, median(ordered), key=abs)
     return _verdict(middle, ordered, math.log(floor_ratio), confidence, may_repeat=False)
+
+
+def log_ratio(before_ns: int, after_ns: int) -> float:
+    """Return log(after / before); a clock that stood still counts as 1 ns."""
+    return math.log(max(after_ns, 1) / max(before_ns, 1))
+
+
+def judge_repetitions(
+    repetitions: Sequence[Sequence[tuple[int, int]]], *, floor_ratio: float = FLOOR_RATIO
+) -> PairVerdict:
+    """Judge the pairs of one process, or of three; each is (time of A, time of B), in ns.
+
+    Raises:
+        MeasurementError: There is no pair, or they are two processes or more than three.
+    """
+    logs = [[log_ratio(before_ns, after_ns) for before_ns, after_ns in pairs] for pairs in repetitions]
+    if len(logs) == 1:
+        return judge_pairs(logs[0], floor_ratio=floor_ratio)
+    return median_of_three(logs, floor_ratio=floor_ratio)
 
 
 def is_noisy_aa(log_ratios: Sequence[float], *, floor_ratio: float = FLOOR_RATIO) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import MeasurementError
+from .order_statistics import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +41,7 @@ class Sample:
         >>> Sample.of([10, 20, 30, 40]).quantile(0.5)
         25.0
         """
-        place = q * (len(self.rounds_ns) - 1)
-        low, high = math.floor(place), math.ceil(place)
-        return self.rounds_ns[low] + (self.rounds_ns[high] - self.rounds_ns[low]) * (place - low)
+        return quantile(self.rounds_ns, q)
 
     def metrics(self) -> dict[str, float]:
         """Return latency quantiles in ns and throughput in runs per second (rounds over their total time)."""

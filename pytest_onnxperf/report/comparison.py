@@ -11,6 +11,8 @@ from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.states import Limit
 from pytest_onnxperf.core.units import significant
 
+from .summary import NAME_WIDTH, shortened
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.record import Record
 
 _WIDTH: Final = 78
-_NAME_WIDTH: Final = 36
 _LABEL_WIDTH: Final = 14
 _COLUMN_WIDTH: Final = (_WIDTH - 2 - _LABEL_WIDTH) // 2
 _SHOWN: Final = ("latency_p50", "latency_min", "cold_start", "load", "model_size")
@@ -46,7 +47,7 @@ def comparison_lines(records: Sequence[AbRecord], verbosity: int) -> list[str]:
         return []
     lines: list[str] = []
     for record in records if verbosity >= 0 else ():
-        lines.append(f"{_shortened(record.key.entry):<{_NAME_WIDTH}} {speed_text(record)}  {record.state}".rstrip())
+        lines.append(f"{shortened(record.key.entry):<{NAME_WIDTH}} {speed_text(record)}  {record.state}".rstrip())
         if verbosity > 0:
             lines += [f"  {line}" for line in _details(record) if line]
         for why in _remarks(record):
@@ -195,13 +196,6 @@ def _both(label: str, reference: str, candidate: str) -> Iterator[str]:
 
 def _row(label: str, reference: str, candidate: str) -> str:
     return f"  {label:<{_LABEL_WIDTH}}{reference:<{_COLUMN_WIDTH}}{candidate}".rstrip()
-
-
-def _shortened(name: str) -> str:
-    if len(name) <= _NAME_WIDTH:
-        return name
-    tail = _NAME_WIDTH // 2
-    return f"{name[: _NAME_WIDTH - tail - 3]}...{name[-tail:]}"
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

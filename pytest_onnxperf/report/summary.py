@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.environment import Environment
     from pytest_onnxperf.core.outcome import Outcome
 
-_NAME_WIDTH: Final = 36
+NAME_WIDTH: Final = 36
 _WIDTH: Final = 78
 _MOST_NAMES: Final = 3
 
@@ -116,23 +116,23 @@ def measurement_line(outcome: Outcome) -> str:
     The state is two words where facts and times came out differently.
     """
     record = outcome.record
-    name = _shortened(record.key.entry)
+    name = shortened(record.key.entry)
     shown = [METRIC[key].shown(record.metrics[key]) for key in _SHOWN if key in record.metrics]
     latency = ", ".join(shown) or "-"
     memcpy = "?" if record.facts is None or record.unavailable_facts else str(record.facts.memcpy)
-    return f"{name:<{_NAME_WIDTH}} {latency:>9}  memcpy {memcpy:<3} {_state(outcome)}"
+    return f"{name:<{NAME_WIDTH}} {latency:>9}  memcpy {memcpy:<3} {_state(outcome)}"
 
 
 _SHOWN: Final = ("latency_p50", "ttft", "decode_throughput")
 """The metrics on a measurement's line: a session has the first, a generator the others."""
 
 
-def _shortened(name: str) -> str:
+def shortened(name: str) -> str:
     """Cut a long name in its middle: its end holds the parameters and the label."""
-    if len(name) <= _NAME_WIDTH:
+    if len(name) <= NAME_WIDTH:
         return name
-    tail = _NAME_WIDTH // 2
-    return f"{name[: _NAME_WIDTH - tail - 3]}...{name[-tail:]}"
+    tail = NAME_WIDTH // 2
+    return f"{name[: NAME_WIDTH - tail - 3]}...{name[-tail:]}"
 
 
 def _state(outcome: Outcome) -> str:
@@ -217,7 +217,7 @@ def _warnings(outcomes: Sequence[Outcome]) -> Iterator[str]:
     about: dict[str, list[str]] = {}
     for outcome in outcomes:
         for warning in outcome.record.warnings:
-            about.setdefault(warning, []).append(_shortened(outcome.record.key.entry))
+            about.setdefault(warning, []).append(shortened(outcome.record.key.entry))
     for warning, names in about.items():
         more = ", ..." if len(names) > _MOST_NAMES else ""
         yield f"{', '.join(names[:_MOST_NAMES])}{more}: {warning}"
@@ -234,7 +234,7 @@ def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
                 yield f"{name}: {comparison.since_anchor}"
     disturbed = [outcome.record for outcome in outcomes if outcome.record.disturbance]
     if disturbed:
-        names = ", ".join(_shortened(record.key.entry) for record in disturbed[:_MOST_NAMES])
+        names = ", ".join(shortened(record.key.entry) for record in disturbed[:_MOST_NAMES])
         more = ", ..." if len(disturbed) > _MOST_NAMES else ""
         yield f"{len(disturbed)} disturbed, {disturbed[0].disturbance}: {names}{more}"
     changes = {change for o in outcomes if o.against is None for change in o.verdict.version_changes}

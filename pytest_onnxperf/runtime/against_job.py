@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_onnxperf.core.against import Turns, turns_of
 from pytest_onnxperf.core.errors import MeasurementError, OnnxPerfError
+from pytest_onnxperf.core.pairs import FEWEST_PAIRS
 
 from .generator_job import GeneratorJob
 from .measure import SHOW_KERNELS, Measurement
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from .against import Reference
     from .plan import Plan, Profiled, Subject, Timing, Worker
 
-FEWEST_PAIRS: Final = 8
-"""An interval of the median at 99 % by order statistics needs so many: 2 / 2^8 is the first below 1 %."""
 _UNTIMED: Final = 2
 _SHORT_NS: Final = 10_000_000
 """A round shorter than this has untimed ones right before it. Measured: a process that waits on a pipe wakes up to cold
@@ -48,10 +47,7 @@ class _Arm(Measurement):
 
     def open_and_time(self, worker: HeldWorker) -> None:
         """Open, warm up and time a block of rounds; the process stays."""
-        timing = self._subject.time(worker, self._plan)
-        if self._vram is not None and self._vram.peak_bytes:
-            timing = replace(timing, metrics={**timing.metrics, "peak_vram": float(self._vram.peak_bytes)})
-        self.timings.append(timing)
+        self.timings.append(self._with_vram(self._subject.time(worker, self._plan)))
 
     def held(self, after_open: Callable[[Mapping[str, Any]], None]) -> HeldWorker:
         """Start a timing process of this arm."""

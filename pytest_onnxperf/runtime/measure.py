@@ -128,9 +128,13 @@ class Measurement:
         if timing.paired and not self._plan.references:  # the processes that follow take the sizes of the first
             found = {metric: Beside(each.specs) for metric, each in timing.paired.items()}
             self._plan = replace(self._plan, references=found)
-        if self._vram is not None and self._vram.peak_bytes and isinstance(worker, ProcessWorker):
-            timing = replace(timing, metrics={**timing.metrics, "peak_vram": float(self._vram.peak_bytes)})
-        return timing
+        return self._with_vram(timing) if isinstance(worker, ProcessWorker) else timing
+
+    def _with_vram(self, timing: Timing) -> Timing:
+        """Add the peak of device memory, where the meter saw any."""
+        if self._vram is None or not self._vram.peak_bytes:
+            return timing
+        return replace(timing, metrics={**timing.metrics, "peak_vram": float(self._vram.peak_bytes)})
 
     def _profile(self) -> Profiled:
         self._directory.mkdir(parents=True, exist_ok=True)

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_onnxperf.core.ab import CANDIDATE, FEWEST_PAIRS, REFERENCE, Outputs, Pairs, is_precise
+from pytest_onnxperf.core.ab import CANDIDATE, REFERENCE, Outputs, Pairs, is_precise
 from pytest_onnxperf.core.errors import OnnxPerfError, ProviderError
 from pytest_onnxperf.core.fallback import with_reason
+from pytest_onnxperf.core.pairs import FEWEST_PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_onnxperf.core.pairs import log_ratio
 from pytest_onnxperf.core.stopping import Decision, PairStopping, pair_plan
 
 from .process import ProcessWorker
@@ -124,4 +124,4 @@ def take_turns(
 
 def _log_ratio(name: str, pair: tuple[Times, Times]) -> float:
     before, tested = pair
-    return math.log(max(tested[name], 1) / max(before[name], 1))
+    return log_ratio(before[name], tested[name])

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from pytest_onnxperf.core.ab import ARMS, verdict_of
+from pytest_onnxperf.core.ab import ARMS
 from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderError
+from pytest_onnxperf.core.pairs import judge_repetitions
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import TestKey
 from pytest_onnxperf.core.states import State
@@ -65,7 +66,7 @@ def test_a_model_of_more_blocks_is_found_slower_and_both_have_facts_and_metrics(
     found = measurement.compare(None)
     reference, candidate = measurement.records(KEY)
 
-    assert verdict_of([found.pairs]).state is State.REGRESSED
+    assert judge_repetitions([found.pairs]).state is State.REGRESSED
     assert found.outputs.state == "not checked"
     assert reference.facts is not None
     assert candidate.facts is not None
@@ -89,7 +90,7 @@ def test_a_model_is_compared_with_itself(tmp_path: Path, isolation: Any) -> None
     """Its ratio lies in an interval around 1, which is as wide as the machine is noisy."""
     model = models.slow_model(tmp_path / "a.onnx")
     measurement = compared(tmp_path, model, model, replace(PLAN, isolation=isolation))
-    verdict = verdict_of([measurement.compare(TOLERANCES).pairs])
+    verdict = judge_repetitions([measurement.compare(TOLERANCES).pairs])
     assert verdict.low_ratio < 1.15
     assert verdict.high_ratio > 0.87
     assert measurement.processes[0].outputs.largest_difference == 0
