@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +20,7 @@ from .core.providers import CPU, Provider, provider_of
 from .core.record import Record, TestKey
 from .report.explanation import attention_lines, explanation_lines
 from .report.profile import fact_lines, op_table_lines
+from .report.wrap import wrapped
 from .runtime.child.machine import cores
 from .runtime.generator_job import GeneratorJob, configured_provider
 from .runtime.measure import Measurement
@@ -193,15 +193,11 @@ def lines(explained: Explained) -> Iterator[str]:
     yield from shown if not shown or not shown[0] else ["", *shown]
     for model in explained.explanation.models[:1]:
         if model.boundary:
-            yield from ["", *_wrapped(f"Note: {model.boundary}")]
+            yield from ["", *wrapped(f"Note: {model.boundary}", "  ")]
     advice = explained.advice()
     yield from ["", "What to do"] if advice else []
     for text in advice:
-        yield from _wrapped(f"- {text}")
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 78, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+        yield from wrapped(f"- {text}", "  ")
 
 
 def plain(explained: Explained) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from .core.judge import is_suspicious
 from .core.outcome import Outcome
 from .core.providers import CPU, Provider, provider_of
 from .core.record import Record, TestKey
+from .report.wrap import wrapped
 from .runtime.against import NotComparableError
 from .runtime.measure import Measurement
 from .runtime.plan import Plan, Subject
@@ -178,7 +178,7 @@ def _wrapped(line: str) -> list[str]:
     """Break a long line of prose at 80 columns; what is indented, or holds a long path, stays as it is."""
     if not line or line.startswith(" ") or len(line) <= _WIDTH or any(len(word) > _WIDTH for word in line.split()):
         return [line]
-    return textwrap.wrap(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+    return wrapped(line, "  ", _WIDTH)
 
 
 def checked_path(value: object, function: str) -> Path:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.states import State
+
+from .wrap import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.against import Against
     from pytest_onnxperf.core.outcome import Outcome
 
-_WIDTH: Final = 78
 _NAME_WIDTH: Final = 25
 
 
@@ -34,7 +34,9 @@ def table_lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
     compared = [(outcome, outcome.against) for outcome in outcomes if outcome.against is not None]
     if not compared:
         return
-    yield from _wrapped(f"against {compared[0][1].reference}: reference -> tested, ratio of times [99 % interval]")
+    yield from wrapped(
+        f"against {compared[0][1].reference}: reference -> tested, ratio of times [99 % interval]", "    "
+    )
     for outcome, against in compared:
         name = outcome.record.key.entry
         for turns in against.timed:
@@ -44,10 +46,10 @@ def table_lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
         if not against.timed and not against.why_not:
             yield f"{_cut(name, ''):<{_NAME_WIDTH}} facts alone were compared, no times"
         if against.why_not:
-            yield from _wrapped(f"{name}: {State.CANNOT_TELL}: {against.why_not}")
-    yield from _wrapped(f"what differs: {_difference(compared)}")
+            yield from wrapped(f"{name}: {State.CANNOT_TELL}: {against.why_not}", "    ")
+    yield from wrapped(f"what differs: {_difference(compared)}", "    ")
     if any(against.timed for _, against in compared):
-        yield from _wrapped("not compared: baselines, and load and cold start, which a process has once")
+        yield from wrapped("not compared: baselines, and load and cold start, which a process has once", "    ")
 
 
 def _difference(compared: Sequence[tuple[Outcome, Against]]) -> str:
@@ -59,14 +61,14 @@ def _difference(compared: Sequence[tuple[Outcome, Against]]) -> str:
 
 def failure_lines(outcome: Outcome, against: Against) -> Iterator[str]:
     """Yield what a failing measurement was compared with: both arms' versions, and what differs."""
-    yield from _wrapped(f"Against {against.reference}")
+    yield from wrapped(f"Against {against.reference}", "    ")
     if against.why_not:
-        yield from _wrapped(f"  {State.CANNOT_TELL}: {against.why_not}")
+        yield from wrapped(f"  {State.CANNOT_TELL}: {against.why_not}", "    ")
         return
-    yield from _wrapped(f"  reference: {_versions(against.versions)}")
-    yield from _wrapped(f"  tested: {_versions(outcome.record.environment.versions)}")
+    yield from wrapped(f"  reference: {_versions(against.versions)}", "    ")
+    yield from wrapped(f"  tested: {_versions(outcome.record.environment.versions)}", "    ")
     since = [*outcome.verdict.version_changes, *outcome.verdict.option_changes]
-    yield from _wrapped(f"  what differs: {', '.join(since) or 'no version'}; {against.note}")
+    yield from wrapped(f"  what differs: {', '.join(since) or 'no version'}; {against.note}", "    ")
 
 
 def _versions(versions: Mapping[str, str]) -> str:
@@ -77,7 +79,3 @@ def _cut(name: str, metric: str) -> str:
     """Cut a long name at its front: its end holds the parameters and the label."""
     room = _NAME_WIDTH - len(metric)
     return (name if len(name) <= room else f"...{name[-(room - 3) :]}") + metric
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.ab import CANDIDATE, REFERENCE
@@ -12,6 +11,7 @@ from pytest_onnxperf.core.states import Limit
 from pytest_onnxperf.core.units import significant
 
 from .summary import NAME_WIDTH, shortened
+from .wrap import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.facts import Facts
     from pytest_onnxperf.core.record import Record
 
-_WIDTH: Final = 78
 _LABEL_WIDTH: Final = 14
-_COLUMN_WIDTH: Final = (_WIDTH - 2 - _LABEL_WIDTH) // 2
+_COLUMN_WIDTH: Final = (WIDTH - 2 - _LABEL_WIDTH) // 2
 _SHOWN: Final = ("latency_p50", "latency_min", "cold_start", "load", "model_size")
 _CLOSE: Final = 1.1
 """Below this factor two decimals say too little."""
@@ -51,10 +50,10 @@ def comparison_lines(records: Sequence[AbRecord], verbosity: int) -> list[str]:
         if verbosity > 0:
             lines += [f"  {line}" for line in _details(record) if line]
         for why in _remarks(record):
-            lines += _wrapped(f"  {why}", "    ")
+            lines += wrapped(f"  {why}", "    ")
     states = [record.state or "compared" for record in records]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    return [*lines, *_wrapped(f"{len(records)} A/B comparison{'s' if len(records) != 1 else ''}: {counts}")]
+    return [*lines, *wrapped(f"{len(records)} A/B comparison{'s' if len(records) != 1 else ''}: {counts}")]
 
 
 def _remarks(record: AbRecord) -> Iterator[str]:
@@ -70,17 +69,17 @@ def _details(record: AbRecord) -> Iterator[str]:
     yield f"{record.reference.model} against {record.candidate.model}"
     yield from _evidence(record)
     if record.reference.not_measured.get("peak_rss"):
-        yield from _wrapped(f"Not measured: {record.reference.not_measured['peak_rss']}", "  ")
+        yield from wrapped(f"Not measured: {record.reference.not_measured['peak_rss']}", "  ")
 
 
 def requirement_failure(record: AbRecord, failing: Sequence[Requirement]) -> str:
     """Return the text of a requirement that is broken or cannot be told, with both sides and what to do."""
     lines = [headline(record, failing[0]), ""]
     for each in failing[1:]:
-        lines += [*_wrapped(headline(record, each), "  "), ""]
+        lines += [*wrapped(headline(record, each), "  "), ""]
     lines += [*_evidence(record), "", "What to do"]
     for advice in _advice(record, failing):
-        lines += _wrapped(f"- {advice}", "  ")
+        lines += wrapped(f"- {advice}", "  ")
     return "\n".join(lines)
 
 
@@ -116,11 +115,11 @@ def _evidence(record: AbRecord) -> Iterator[str]:
         processes = f"{record.processes} process{'es' if record.processes != 1 else ''}"
         yield f"Speed: {speed_text(record)}, 99 %, {record.pairs} pairs in {processes}"
     if record.outputs.state != "not checked":
-        yield from _wrapped(f"Outputs: {record.outputs.state}; {record.outputs.text}", "  ")
+        yield from wrapped(f"Outputs: {record.outputs.state}; {record.outputs.text}", "  ")
     if record.sensor is not None:
         yield f"The reference against itself: {record.sensor.ratio:.3f} (noisy beyond 2 %)"
     if record.reference.disturbance:
-        yield from _wrapped(f"Meanwhile {record.reference.disturbance}", "  ")
+        yield from wrapped(f"Meanwhile {record.reference.disturbance}", "  ")
 
 
 def fact_rows(reference: Record, candidate: Record) -> list[tuple[str, str, str]]:
@@ -191,16 +190,8 @@ def _both(label: str, reference: str, candidate: str) -> Iterator[str]:
         return
     yield f"  {label}"
     for name, value in ((REFERENCE, reference), (CANDIDATE, candidate)):
-        yield from _wrapped(f"    {name}: {value}", "      ")
+        yield from wrapped(f"    {name}: {value}", "      ")
 
 
 def _row(label: str, reference: str, candidate: str) -> str:
     return f"  {label:<{_LABEL_WIDTH}}{reference:<{_COLUMN_WIDTH}}{candidate}".rstrip()
-
-
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    margin = text[: len(text) - len(text.lstrip())]
-    return textwrap.wrap(
-        text.lstrip(), _WIDTH, initial_indent=margin, subsequent_indent=indent, break_on_hyphens=False,
-        break_long_words=False,
-    )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.attention_budget import uses_text
@@ -10,6 +9,7 @@ from pytest_onnxperf.core.providers import CPU
 
 from .profile import op_name, short_provider
 from .roofline import roofline_lines
+from .wrap import printable, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.op_changes import OpChanges
     from pytest_onnxperf.core.placement import CpuGroup
 
-_WIDTH: Final = 78
 _MOST: Final = 5
 _WHY_ON_CPU: Final = {
     "no_kernel": "the EP has no kernel for it",
@@ -137,9 +136,5 @@ def _more(count: int, what: str) -> Iterator[str]:
         yield f"  and {count - _MOST} more {what}"
 
 
-def _wrapped(text: str, indent: str = "  ") -> Iterator[str]:
-    printable = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-    lead = printable[: len(printable) - len(printable.lstrip())]
-    yield from textwrap.wrap(
-        printable.lstrip(), _WIDTH, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False,
-    )  # fmt: skip
+def _wrapped(text: str, indent: str = "  ") -> list[str]:
+    return wrapped(printable(text), indent, break_long_words=True)

@@ -1,14 +1,14 @@
 """A profile, its facts and what changed between two, as lines of at most 80 columns."""
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_onnxperf.core.facts import CPU, Facts, difference_text
 from pytest_onnxperf.core.op_table import OpRow
 from pytest_onnxperf.core.profile import DeviceTotal, Profile
 from pytest_onnxperf.report.profile_diff import ProfileChanges
+from pytest_onnxperf.report.wrap import printable, wrapped
 
-WIDTH = 80
+TABLE_WIDTH = 80
 _OP_WIDTH = 25
 _EP_WIDTH = 10
 _LAUNCH = "Node time here is the time to launch it, not the time on the device."
@@ -17,7 +17,7 @@ _HEAD = f"{'op type':<{_OP_WIDTH}} {'EP':<{_EP_WIDTH}} {'a run':>7} {'ms total':
 
 def profile_lines(profile: Profile, facts: Facts, top: int | None) -> Iterator[str]:
     """Yield what `onnxperf profile` shows: the file, what to know about it, the facts, the op table."""
-    yield _printable(profile.path)
+    yield printable(profile.path)
     counts = ", ".join(f"{category} {count:,}" for category, count in sorted(profile.categories.items()))
     events, runs = _number(profile.events, "event"), _number(len(profile.runs), "run")
     yield from _wrapped(f"{events} ({counts}), {runs}")
@@ -86,8 +86,8 @@ def op_table_lines(rows: Sequence[OpRow], top: int | None, *, with_advice: bool 
 
 def diff_lines(changes: ProfileChanges) -> Iterator[str]:
     """Yield what `onnxperf diff` shows."""
-    yield f"A: {_printable(changes.old_path)}"
-    yield f"B: {_printable(changes.new_path)}"
+    yield f"A: {printable(changes.old_path)}"
+    yield f"B: {printable(changes.new_path)}"
     yield ""
     for name, reason in (("A", changes.old_unavailable), ("B", changes.new_unavailable)):
         if reason is not None:
@@ -141,15 +141,9 @@ def _number(count: int, noun: str) -> str:
 
 def _cut(text: str, width: int) -> str:
     """Shorten at the front, where names have least to say."""
-    text = _printable(text)
+    text = printable(text)
     return text if len(text) <= width else f"...{text[3 - width :]}"
 
 
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        _printable(text), WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
-    )
+    return wrapped(printable(text), indent, TABLE_WIDTH)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.providers import CPU
 from pytest_onnxperf.core.units import number
 
-from .profile import WIDTH, short_provider
+from .profile import TABLE_WIDTH, short_provider
+from .wrap import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,10 +108,14 @@ def _notes(rows: Sequence[RooflineRow], ceilings: Ceilings | None) -> Iterator[s
 
 
 def _cut(text: str) -> str:
-    text = "".join(char if char.isprintable() else "?" for char in text)
+    text = _plain(text)
     return text if len(text) <= _OP_WIDTH else f"{text[: _OP_WIDTH - 3]}..."
 
 
 def _wrapped(text: str) -> list[str]:
-    printable = "".join(char if char.isprintable() else "?" for char in text)
-    return textwrap.wrap(printable, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return wrapped(_plain(text), "  ", TABLE_WIDTH, break_long_words=True)
+
+
+def _plain(text: str) -> str:
+    """Replace what a terminal would act on, a column for a column."""
+    return "".join(char if char.isprintable() else "?" for char in text)

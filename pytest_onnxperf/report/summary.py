@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from pytest_onnxperf.core.units import quantity
 
 from .against import table_lines
 from .explanation import attention_lines, explanation_lines
+from .wrap import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.outcome import Outcome
 
 NAME_WIDTH: Final = 36
-_WIDTH: Final = 78
 _MOST_NAMES: Final = 3
 
 
@@ -64,7 +63,7 @@ def header_lines(
 def error_lines(message: str) -> list[str]:
     """Return the lines of pytest's header where nothing can be measured."""
     prefix = "onnxperf: "
-    lines = [line for paragraph in message.splitlines() for line in _wrapped(paragraph, _WIDTH - len(prefix))]
+    lines = [line for paragraph in message.splitlines() for line in wrapped(paragraph, "  ", WIDTH - len(prefix))]
     return [prefix + line for line in lines]
 
 
@@ -88,14 +87,14 @@ def summary_lines(
     if explaining:
         lines += [line for outcome in outcomes for line in explained_lines(outcome)]
     if outcomes:
-        lines += _wrapped(_counts(outcomes))
+        lines += wrapped(_counts(outcomes), "  ")
     if not updating:
-        lines += [line for text in _not_compared(outcomes) for line in _wrapped(text)]
+        lines += [line for text in _not_compared(outcomes) for line in wrapped(text, "  ")]
     if updating:
-        lines += [line for text in updated for line in _wrapped(text)]
+        lines += [line for text in updated for line in wrapped(text, "  ")]
         if outcomes and not updated and not not_updated:
             lines.append("updated: nothing, all is as recorded")
-    lines += [line for text in not_updated for line in _wrapped(f"NOT UPDATED: {text}")]
+    lines += [line for text in not_updated for line in wrapped(f"NOT UPDATED: {text}", "  ")]
     return lines
 
 
@@ -152,10 +151,7 @@ def _worst(states: Iterable[State]) -> State | None:
 
 def _indented(line: str) -> list[str]:
     indent = " " * (2 + len(line) - len(line.lstrip()))
-    return textwrap.wrap(
-        line.strip(), _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False,
-        break_long_words=False,
-    )  # fmt: skip
+    return wrapped(indent + line.strip(), f"{indent}  ")
 
 
 def _details(outcome: Outcome) -> Iterator[str]:
@@ -250,7 +246,3 @@ def _not_applicable(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _tests(count: int) -> str:
     return f"{count} test has" if count == 1 else f"{count} tests have"
-
-
-def _wrapped(text: str, width: int = _WIDTH) -> list[str]:
-    return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)

@@ -16,6 +16,7 @@ from pytest_onnxperf.core.units import significant
 from .against import failure_lines
 from .explanation import explanation_lines, op_change_lines
 from .profile import op_table_lines
+from .wrap import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.outcome import Outcome
     from pytest_onnxperf.core.record import Record
 
-_WIDTH: Final = 78
 _TOP_ROWS: Final = 5
 
 
@@ -82,19 +82,19 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
         yield f"Baseline of {verdict.baseline_date}, in" if verdict.baseline_date else "There is no baseline in"
         yield f"    {verdict.other_environment or verdict.baseline_path}"
         if since := (*verdict.version_changes, *verdict.option_changes):
-            yield from _wrapped(f"Since then: {', '.join(since)}")
+            yield from wrapped(f"Since then: {', '.join(since)}")
         if verdict.detectable:
-            yield from _wrapped(f"It can see slowdowns of {', '.join(verdict.detectable)} and more.", "  ")
+            yield from wrapped(f"It can see slowdowns of {', '.join(verdict.detectable)} and more.", "  ")
         yield from op_change_lines(verdict.op_changes)
         yield ""
     yield "What to do"
     for advice in _advice(outcome):
-        yield from _wrapped(f"- {advice}", "  ")
+        yield from wrapped(f"- {advice}", "  ")
     if verdict.worse and outcome.against is not None:
         allow = "`@pytest.mark.onnx_budget(max_regression=...)` allows more of a time"
-        yield from _wrapped(f"- If this is intended, {allow}; a reference stores nothing", "  ")
+        yield from wrapped(f"- If this is intended, {allow}; a reference stores nothing", "  ")
     elif verdict.worse:
-        yield from _wrapped("- If this is intended, record it:", "  ")
+        yield from wrapped("- If this is intended, record it:", "  ")
         yield f"    pytest --onnxperf-update {shlex.quote(nodeid)}"
     if outcome.kept:
         look = "Look closer: onnxperf profile" if outcome.kept.endswith(".json") else "Logs of its processes:"
@@ -132,14 +132,10 @@ def _headline(outcome: Outcome) -> str:
 
 def _row(state: str, what: str, detail: str) -> Iterator[str]:
     yield from textwrap.wrap(
-        f"{state:<11}  {what}", _WIDTH, initial_indent="  ", subsequent_indent=" " * 15, break_on_hyphens=False
+        f"{state:<11}  {what}", WIDTH, initial_indent="  ", subsequent_indent=" " * 15, break_on_hyphens=False
     )
     if detail:
-        yield from textwrap.wrap(detail, _WIDTH, initial_indent=" " * 15, subsequent_indent=" " * 15)
-
-
-def _wrapped(text: str, indent: str = "") -> Iterator[str]:
-    yield from textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+        yield from textwrap.wrap(detail, WIDTH, initial_indent=" " * 15, subsequent_indent=" " * 15)
 
 
 def _evidence(record: Record) -> Iterator[str]:
