@@ -173,7 +173,6 @@ def test_the_command_names_culprits_and_fails_on_memcpy(
         (models.mlp, "memcpy,cpu,unfused", 0),
         (models.cpu_island, "cpu", 1),
         (models.cpu_island, "unfused", 0),
-        (models.cpu_island, "", 0),
     ],
 )
 def test_the_exit_code_follows_what_is_asked_for(
