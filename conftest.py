@@ -6,9 +6,13 @@ import ctypes
 import functools
 import importlib.metadata
 import os
-from typing import Final
+import tempfile
+from typing import TYPE_CHECKING, Final
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytest_plugins = ["pytester"]
 
@@ -26,6 +30,14 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark, (_, what) in _LANES.items():
         config.addinivalue_line("markers", f"{mark}: needs {what}; the lane of .ci/run that has it runs it")
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
+@pytest.fixture
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of devices are this test's own: what it measures need not be measured alone, and tests may run at once."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     RunPytest = Callable[..., pytest.RunResult]
 
-pytestmark = pytest.mark.needs_webgpu
+pytestmark = [pytest.mark.needs_webgpu, pytest.mark.usefixtures("own_locks")]
 
 WEBGPU = "WebGpuExecutionProvider"
 PLAN = Plan(
@@ -38,12 +37,6 @@ PLAN = Plan(
     timing=False,
 )
 QUICK = ("--onnxperf-ep=webgpu", "--onnxperf-timing=off", "--onnxperf-profile-runs=2", "--onnxperf-warmup-rounds=1")
-
-
-@pytest.fixture(autouse=True)
-def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
 
 def attention_of_model(directory: Path, **options: Any) -> tuple[AttentionUse, ...]:

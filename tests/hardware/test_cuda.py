@@ -7,7 +7,6 @@ Flash Attention for prefill and Flash or XQA for decode. So the tests ask for an
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     RunPytest = Callable[..., pytest.RunResult]
 
-pytestmark = pytest.mark.needs_cuda
+pytestmark = [pytest.mark.needs_cuda, pytest.mark.usefixtures("own_locks")]
 
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 FLOAT16: Final = TensorProto.FLOAT16
@@ -39,12 +38,6 @@ PLAN: dict[str, Any] = {
     "isolation": "process", "threads": 1, "timing": False,
 }  # fmt: skip
 QUICK = ("--onnxperf-ep=cuda", "--onnxperf-timing=off", "--onnxperf-profile-runs=2", "--onnxperf-warmup-rounds=1")
-
-
-@pytest.fixture(autouse=True)
-def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from tests import models
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.needs_webgpu
+pytestmark = [pytest.mark.needs_webgpu, pytest.mark.usefixtures("own_locks")]
 
 LONG_S = 300.0
 WEBGPU, CPU = "WebGpuExecutionProvider", "CPUExecutionProvider"
@@ -29,12 +28,6 @@ PLAN: dict[str, Any] = {
     "warmup_rounds": 3, "min_rounds": 10, "max_time_s": 0.0, "profile_runs": 3, "timeout_s": LONG_S,
     "isolation": "process", "threads": 1,
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
 
 @pytest.fixture

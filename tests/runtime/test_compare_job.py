@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,8 @@ from tests.runtime.children import at_start
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("own_locks")
+
 KEY = TestKey("test_a.py", "test_a")
 TOLERANCES = Tolerances(1e-3, 1e-5)
 BATCH: dict[str, Any] = {"shapes": {"batch": 2}}
@@ -44,12 +45,6 @@ AT_STEP = """
     if sys.orig_argv[1:2] == ["-c"]:
         sys.setprofile(_watch)
 """
-
-
-@pytest.fixture(autouse=True)
-def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
 
 def compared(tmp_path: Path, reference: Path, candidate: Path, plan: Plan = PLAN, **changes: Any) -> AbMeasurement:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,8 @@ from tests import models
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.usefixtures("own_locks")
+
 CPU = "CPUExecutionProvider"
 TIMES = {"latency_p50", "latency_p90", "latency_p99", "latency_min", "throughput", "cold_start", "load"}
 PLAN: dict[str, Any] = {
@@ -35,13 +36,6 @@ PLAN: dict[str, Any] = {
 }  # fmt: skip
 BATCH: dict[str, Any] = {"shapes": {"batch": 2}}
 VERSION = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
-
-
-@pytest.fixture(autouse=True)
-def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What is measured here need not be measured alone, so that tests may run side by side."""
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
 
 @pytest.fixture
