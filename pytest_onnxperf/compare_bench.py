@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs
@@ -55,7 +56,7 @@ class CompareBench(Workbench):
 
     def measurement(self, jobs: Mapping[str, SessionJob]) -> AbMeasurement:
         """Return a measurement of two arms."""
-        plan, tick = self._plan(None), self._active.progress.tick
+        plan, tick = self._plan({}), self._active.progress.tick
         return AbMeasurement(jobs[REFERENCE], jobs[CANDIDATE], plan, self._new_directory(), tick)
 
     def measured(self, measurement: AbMeasurement, measure: Callable[[], AbRecord]) -> AbRecord:
@@ -82,25 +83,34 @@ class CompareBench(Workbench):
             outputs = measurement.compare(tolerances).outputs
             sensor = self._active.aa_sensor(measurement.device, measurement.sense)
         reference, candidate = measurement.records(key)
-        processes = measurement.processes
-        return AbRecord(
+        record = AbRecord(
             key=key,
             reference=reference,
             candidate=candidate,
-            times=judge_repetitions([one.pairs for one in processes]) if is_timed else None,
+            times=None,
             outputs=outputs,
-            pairs=sum(len(one.pairs) for one in processes),
-            processes=len(processes),
-            loaded_first=loaded_first(processes),
             sensor=sensor,
             settings=measurement.differing_settings(),
             why_not="" if is_timed else "times were not measured (--onnxperf-timing=off)",
         )
+        return with_times(record, measurement) if is_timed else record
 
     def fail(self, text: str) -> BaseException:
         """Return the exception of a requirement that does not hold: a result, not an error of the test."""
         self._item.stash[BROKEN] = exception = failed(text)
         return exception
+
+
+def with_times(record: AbRecord, measurement: AbMeasurement) -> AbRecord:
+    """Return the record with what all processes so far have timed in turn, of which there is at least one."""
+    processes = measurement.processes
+    return replace(
+        record,
+        times=judge_repetitions([one.pairs for one in processes]),
+        pairs=sum(len(one.pairs) for one in processes),
+        processes=len(processes),
+        loaded_first=loaded_first(processes),
+    )
 
 
 def check_ratio(name: str, value: object, least: float) -> None:

@@ -15,13 +15,13 @@ from .compare_bench import (
     checked_inputs,
     checked_tolerances,
     merged_options,
+    with_times,
 )
 from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs, judged, needs_more, requirements_of
 from .core.errors import OnnxPerfError
-from .core.pairs import judge_repetitions
 from .core.states import Limit
 from .report.comparison import headline, requirement_failure
-from .runtime.compare_job import AbMeasurement, loaded_first
+from .runtime.measure import CONFIRMATIONS
 from .runtime.session_job import SessionJob
 from .workbench import checked_path, checked_sizes, failed
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from .core.ab import Requirement
     from .core.record import Record
+    from .runtime.compare_job import AbMeasurement
 
 
 class OnnxComparer:
@@ -209,15 +210,10 @@ class AbComparison:
         bench, measurement, record = self._bench, self._measurement, self.record
 
         def confirmed() -> AbRecord:
-            for _ in range(2):
+            for _ in range(CONFIRMATIONS):
                 measurement.compare(None)
-            processes = measurement.processes
             return replace(
-                record,
-                times=judge_repetitions([one.pairs for one in processes]),
-                pairs=sum(len(one.pairs) for one in processes),
-                processes=len(processes),
-                loaded_first=loaded_first(processes),
+                with_times(record, measurement),
                 reference=measurement.with_times(REFERENCE, record.reference),
                 candidate=measurement.with_times(CANDIDATE, record.candidate),
             )

@@ -11,6 +11,7 @@ from .explanation import Explanation, ModelExplanation
 from .providers import CPU
 from .record import Record
 from .roofline import MEMORY_BOUND
+from .units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,6 +24,7 @@ _SHARE: Final = 0.05
 _SPIKE_RATIO: Final = 5.0
 _PAIRS: Final = 2
 _MOST_HEAD_SIZE: Final = 256
+_MOST: Final = 3
 _INTEGER_OPS: Final = frozenset(
     {"ArgMax", "ArgMin", "CumSum", "Mod", "NonZero", "Range", "ScatterND", "TopK", "Unique"}
 )
@@ -72,9 +74,8 @@ def _culprits(situation: Situation, *why: str) -> Iterator[tuple[int, Culprit]]:
                 yield group.count, group.example
 
 
-def _listed(parts: Iterable[str], most: int = 3) -> str:
-    texts = list(dict.fromkeys(parts))
-    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
+def _listed(parts: Iterable[str]) -> str:
+    return listed(list(dict.fromkeys(parts)), _MOST)
 
 
 def opset_without_kernel(situation: Situation) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,7 @@ from .attention_names import (
     kernel_of_webgpu,
     kernels_of_word,
 )
-from .profile import NodeKey
+from .profile import NodeKey, is_made_up_name
 from .providers import CPU
 from .unfused import unfused_attention
 
@@ -200,7 +199,7 @@ class _Finder:
 
 
 def _is_unnamed(node: NodeKey) -> bool:
-    return not node.name or re.fullmatch(re.escape(node.op_type) + r"_\d+", node.name) is not None
+    return not node.name or is_made_up_name(node.name, node.op_type)
 
 
 def _named(source: str, names: Sequence[str], kernel_of: Callable[[str], str]) -> _Evidence | None:

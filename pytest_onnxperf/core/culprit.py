@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from .ops import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
+from .providers import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,7 +115,7 @@ def boundary_note(provider: str, feeds_on_host: bool) -> str:
 
     Source: onnxruntime utils.cc, `CopyInputsAcrossDevices`; issues #25852 and #11254.
     """
-    if provider == "CPUExecutionProvider" or not feeds_on_host:
+    if provider == CPU or not feeds_on_host:
         return ""
     return (
         f"{provider} copies inputs that are given on the host, and outputs that are wanted there, where a run begins "

@@ -144,7 +144,7 @@ def detectable_ratio(
         fitted_weights: As for `judge_stored`.
     """
     _check(stored, stored)
-    spread = _Spread.of(stored, drift_log, fitted_weights) if min(stored) > 0 else None
+    spread = _Spread.of(stored, drift_log, fitted_weights)
     if spread is None:
         return None
     limit = max(math.log1p(tolerance), spread.reach(confidence, current_processes))
@@ -181,7 +181,7 @@ def stored_limits(
         fitted_weights: Degrees of freedom that are gone.
     """
     _check(stored, stored)
-    spread = _Spread.of(stored, drift_log, fitted_weights) if min(stored) > 0 else None
+    spread = _Spread.of(stored, drift_log, fitted_weights)
     if spread is None:
         return None
     limit, reach = math.log1p(tolerance), spread.reach(SUSPICION, 1)
@@ -229,8 +229,9 @@ class _Spread:
 
     @classmethod
     def of(cls, stored: Sequence[float], drift_log: float, fitted_weights: int) -> _Spread | None:
+        """Return it; None where the stored processes are too few to tell one, or one is 0 and has no logarithm."""
         freedom = len(stored) - 1 - fitted_weights
-        if freedom < FEWEST_STORED - 1:
+        if freedom < FEWEST_STORED - 1 or min(stored) <= 0:
             return None
         centre = _mean_log(stored)
         variance = sum((math.log(value) - centre) ** 2 for value in stored) / freedom

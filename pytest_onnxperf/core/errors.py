@@ -13,6 +13,14 @@ OnnxPerfError
     └── ProviderError       the execution provider does not run here
 """
 
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 class OnnxPerfError(Exception):
     """Root of all errors that this package raises on purpose; its text says what, where and what to do."""
@@ -56,3 +64,13 @@ class MeasurementError(OnnxPerfError):
 
 class ProviderError(MeasurementError):
     """The execution provider that was asked for does not run here."""
+
+
+@contextmanager
+def about(what: str) -> Iterator[None]:
+    """Say in an error of the block what it is about; its kind stays."""
+    try:
+        yield
+    except OnnxPerfError as error:
+        msg = f"{what}: {error}"
+        raise type(error)(msg) from error

@@ -1,6 +1,5 @@
 """Facts: deterministic counts and names read off a profile, compared by equality."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from pytest_onnxperf.core.attention import AttentionUse
 from pytest_onnxperf.core.op_table import OpRow, op_table_of
 from pytest_onnxperf.core.ops import FUSED_OPS, MEMCPY_FROM_HOST, MEMCPY_OPS, MEMCPY_TO_HOST
-from pytest_onnxperf.core.profile import NodeKey, NodeTotal, Profile, Run
+from pytest_onnxperf.core.profile import NodeKey, NodeTotal, Profile, Run, is_made_up_name
 
 CPU = "CPUExecutionProvider"
 _CHANGES_SHOWN = 3
@@ -188,9 +187,7 @@ def _shape_nodes(nodes: Mapping[NodeKey, NodeTotal], forced: frozenset[str] | No
         for key, total in nodes.items()
         if key.execution_provider == CPU
         and (
-            total.integer_only_small
-            if forced is None or re.fullmatch(re.escape(key.op_type) + r"_[0-9]+", key.name)
-            else key.name in forced
+            total.integer_only_small if forced is None or is_made_up_name(key.name, key.op_type) else key.name in forced
         )
     )
 

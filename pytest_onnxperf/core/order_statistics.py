@@ -57,6 +57,15 @@ def quantile(ordered: Sequence[float], q: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
+def spread_ratio(ordered: Sequence[float]) -> float:
+    """Return IQR / median of sorted times in ns; a median below 1 ns counts as 1.
+
+    >>> spread_ratio([10, 20, 30, 40])
+    0.6
+    """
+    return (quantile(ordered, 0.75) - quantile(ordered, 0.25)) / max(quantile(ordered, 0.5), 1.0)
+
+
 def checked(values: Sequence[float], what: str) -> list[float]:
     """Return them sorted.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .order_statistics import spread_ratio
 from .sample import Sample
 
 TESTED = "tested"
@@ -49,10 +50,6 @@ def paired_of(times_ns: Mapping[str, Sequence[int]], specs: Mapping[str, Referen
     return Paired(
         tested_ns=tested.quantile(_QUANTILE),
         references_ns={kind: sample.quantile(_QUANTILE) for kind, sample in samples.items()},
-        spread_ratio=max((_spread_ratio(sample) for sample in samples.values()), default=0.0),
+        spread_ratio=max((spread_ratio(sample.rounds_ns) for sample in samples.values()), default=0.0),
         specs=specs,
     )
-
-
-def _spread_ratio(sample: Sample) -> float:
-    return (sample.quantile(0.75) - sample.quantile(0.25)) / max(sample.quantile(0.5), 1.0)

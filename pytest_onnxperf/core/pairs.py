@@ -26,6 +26,8 @@ FLOOR_RATIO: Final = 1.02
 REPETITIONS: Final = 3
 FEWEST_PAIRS: Final = 8
 """An interval of the median at 99 % by order statistics needs so many: 2 / 2^8 is the first below 1 %."""
+MOST_PAIRS: Final = 100_000
+"""Of one process, whatever time is left: more say nothing, and fill the memory. A choice."""
 
 
 @dataclass(frozen=True, slots=True)

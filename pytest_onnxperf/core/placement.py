@@ -8,12 +8,12 @@ unnamed node `<OpType>_<index>`. A node that only one source has is therefore no
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from .profile import is_made_up_name
 from .providers import CPU
 from .reasons import Evidence, WhyOnCpu, log_name
 
@@ -117,7 +117,7 @@ def _profiled(nodes: Mapping[NodeKey, NodeTotal], known: set[_Node]) -> dict[_No
     """Count the profile's nodes; what it had to name itself has no name in the other sources."""
 
     def name(key: NodeKey) -> str:
-        made_up = re.fullmatch(re.escape(key.op_type) + r"_[0-9]+", key.name) is not None
+        made_up = is_made_up_name(key.name, key.op_type)
         return "" if made_up and (key.name, key.op_type) not in known and ("", key.op_type) in known else key.name
 
     return _counted((name(key), key.op_type, key.execution_provider) for key in nodes)

@@ -3,6 +3,7 @@
 Times are integer nanoseconds on the profile's own clock, which starts at 0 when profiling starts.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,17 @@ class NodeKey:
 
     execution_provider: str
     """ONNX Runtime's own string, `CUDAExecutionProvider`; "" where the file has none."""
+
+
+def is_made_up_name(name: str, op_type: str) -> bool:
+    """Tell whether the profile made the name of a node up, which has none in the model.
+
+    Source: onnxruntime profiler.cc names such a node by its operator and index.
+
+    >>> is_made_up_name("MatMul_12", "MatMul"), is_made_up_name("/head/MatMul_12", "MatMul")
+    (True, False)
+    """
+    return re.fullmatch(re.escape(op_type) + r"_[0-9]+", name) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ fallback_cpu_capability.cc (`Force fallback`), session_state.cc (the placements 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, Literal
 
 from .graph import GraphNode, Model, places
+from .profile import is_made_up_name
 from .providers import CPU
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Evidence:
         for key in nodes:
             if key.execution_provider:
                 self._profiled[key.name, key.op_type].add(key.execution_provider)
-                if re.fullmatch(re.escape(key.op_type) + r"_[0-9]+", key.name):  # the profile's name of an unnamed node
+                if is_made_up_name(key.name, key.op_type):
                     self._profiled["", key.op_type].add(key.execution_provider)
         self._has_domains = model is not None
         self._on_device = self._ops_of(model) if model else self._ops()
@@ -97,7 +97,7 @@ class Evidence:
     def _lacks_kernel(self, name: str, op_type: str) -> bool:
         if self._log.missing_kernels.get(log_name(name)) == op_type:
             return True
-        is_unnamed = re.fullmatch(f"(?:{re.escape(op_type)}_[0-9]+)?", name) is not None
+        is_unnamed = not name or is_made_up_name(name, op_type)
         return is_unnamed and op_type in self._log.missing_unnamed
 
     def why(self, node: GraphNode) -> WhyOnCpu:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from .errors import MeasurementError
-from .order_statistics import checked, quantile
+from .order_statistics import checked, quantile, spread_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,10 +105,7 @@ def is_noisy_reference(rounds_ns: Sequence[float]) -> bool:
         MeasurementError: There is no round, or a time is NaN or infinite.
     """
     ordered = checked(rounds_ns, "round of the reference")
-    middle = quantile(ordered, 0.5)
-    if len(ordered) < 4 or middle <= 0:
-        return True
-    return (quantile(ordered, 0.75) - quantile(ordered, 0.25)) / middle > NOISY_SPREAD_RATIO
+    return len(ordered) < 4 or quantile(ordered, 0.5) <= 0 or spread_ratio(ordered) > NOISY_SPREAD_RATIO
 
 
 def _log_value(fit: Fit, process: BesideReferences) -> float:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .culprit import Culprit, Direction
 from .ops import MEMCPY_OPS, MEMCPY_TO_HOST
 from .providers import CPU
+from .units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .ort_log import OrtLog
     from .profile import NodeKey, NodeTotal
+
+_MOST: Final = 3
 
 
 def culprits_without_graph(
@@ -24,8 +27,7 @@ def culprits_without_graph(
     suspects = _on_cpu(log, nodes)
     detail = f"which node forces it cannot be told: {why_no_graph or 'the optimised graph is not there'}"
     if suspects:
-        shown = ", ".join(suspects[:3]) + (f" and {len(suspects) - 3} more" if len(suspects) > 3 else "")
-        detail += f"; on the CPU: {shown}"
+        detail += f"; on the CPU: {listed(suspects, _MOST)}"
     return tuple(
         Culprit(
             memcpy=name,

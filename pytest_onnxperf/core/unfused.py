@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -77,11 +78,4 @@ def _takes(execution: NodeExecution, shape: tuple[int, ...]) -> bool:
 def _is_alike(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     if len(one) < _LEAST_RANK or one[-2:] != other[-2:]:
         return False
-    return _product(one) == _product(other)
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    result = 1
-    for extent in shape:
-        result *= extent
-    return result
+    return math.prod(one) == math.prod(other)

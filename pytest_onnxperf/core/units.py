@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
@@ -55,3 +58,13 @@ def change(ratio: float) -> str:
         return "0 %"
     text = f"{percent:+.0f} %" if abs(percent) >= 10 else f"{percent:+.1f} %"
     return text.replace(".0 %", " %")
+
+
+def listed(texts: Sequence[str], most: int) -> str:
+    """Write the first `most` of them, and how many there are besides.
+
+    >>> listed(["Cast", "Gather", "Mul"], 2)
+    'Cast, Gather and 1 more'
+    """
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.attention_budget import uses_text
 from pytest_onnxperf.core.providers import CPU
+from pytest_onnxperf.core.units import listed
 
 from .profile import op_name, short_provider
 from .roofline import roofline_lines
@@ -113,13 +114,11 @@ def op_change_lines(changes: Sequence[OpChanges]) -> Iterator[str]:
         yield from _more(len(change.moved), "moved")
         for word, counts in (("new", change.gained), ("lost", change.lost)):
             if counts:
-                text = ", ".join(f"{count} {op_name(op)}" for op, count in counts[:_MOST])
-                more = f" and {len(counts) - _MOST} more" if len(counts) > _MOST else ""
-                yield from _wrapped(f"  {word:<8}{text}{more}", " " * 10)
+                text = listed([f"{count} {op_name(op)}" for op, count in counts], _MOST)
+                yield from _wrapped(f"  {word:<8}{text}", " " * 10)
         if change.counts:
-            text = ", ".join(f"{op_name(op)} {old} -> {new}" for op, old, new in change.counts[:_MOST])
-            more = f" and {len(change.counts) - _MOST} more" if len(change.counts) > _MOST else ""
-            yield from _wrapped(f"  count   {text}{more}", " " * 10)
+            text = listed([f"{op_name(op)} {old} -> {new}" for op, old, new in change.counts], _MOST)
+            yield from _wrapped(f"  count   {text}", " " * 10)
         slower = [time for time in change.times if time.lost_ms > 0][:_MOST]
         if slower and change.old_ms is not None and change.new_ms is not None:
             yield from _wrapped(

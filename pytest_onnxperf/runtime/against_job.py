@@ -6,28 +6,27 @@ Which process starts first alternates: it is worth 1 % (measured).
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_onnxperf.core.against import Turns, turns_of
-from pytest_onnxperf.core.errors import MeasurementError, OnnxPerfError
+from pytest_onnxperf.core.errors import MeasurementError, about
 from pytest_onnxperf.core.pairs import FEWEST_PAIRS
 
 from .generator_job import GeneratorJob
-from .measure import SHOW_KERNELS, Measurement
-from .process import ProcessWorker
+from .measure import Measurement
 from .turns import HeldWorker, Times, take_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pytest_onnxperf.core.record import Record, TestKey
 
     from .against import Reference
-    from .plan import Plan, Profiled, Subject, Timing, Worker
+    from .plan import Plan, Profiled, Subject, Timing
 
 _UNTIMED: Final = 2
 _SHORT_NS: Final = 10_000_000
@@ -51,24 +50,11 @@ class _Arm(Measurement):
 
     def held(self, after_open: Callable[[Mapping[str, Any]], None]) -> HeldWorker:
         """Start a timing process of this arm."""
-        if self._vram is not None:
-            self._vram.peak_bytes = 0  # of another process
-        meter = self._vram.sample if self._vram is not None else None
-        return HeldWorker(self._new_directory("timing"), after_open, after_step=meter, **self._options())
+        options = self._process_options("timing") | {"alive": self._tell}
+        return HeldWorker(self._new_directory("timing"), after_open, **options)
 
-    def _new_directory(self, what: str) -> Path:
-        self._started += 1
-        directory = self._directory / f"{self._started}-{what}"
-        directory.mkdir(parents=True)
-        return directory
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "kind": self._subject.kind,
-            "timeout_s": self._plan.timeout_s,
-            "alive": lambda: self._progress("timing two arms in turn"),
-            "environment": dict(self._subject.variables),
-        }
+    def _tell(self) -> None:
+        self._progress("timing two arms in turn")
 
 
 class _ReferenceArm(_Arm):
@@ -88,23 +74,14 @@ class _ReferenceArm(_Arm):
         assert self._profiled is not None
         return self._assemble(key, self.timings, self._profiled, self._subject.size_bytes())
 
-    @contextmanager
-    def named(self) -> Iterator[None]:
-        try:
-            yield
-        except OnnxPerfError as error:
-            msg = f"the reference arm, {self._reference.text}: {error}"
-            raise type(error)(msg) from error
+    def named(self) -> AbstractContextManager[None]:
+        """Say in an error that it is about this arm."""
+        return about(f"the reference arm, {self._reference.text}")
 
-    def _options(self) -> dict[str, Any]:
-        options = super()._options()
+    def _process_options(self, what: str) -> dict[str, Any]:
+        options = super()._process_options(what)
         options["environment"] |= self._reference.variables
         return {**options, "python": self._reference.python}
-
-    def _worker(self, what: str) -> AbstractContextManager[Worker]:
-        options = self._options()
-        options["environment"] |= SHOW_KERNELS
-        return ProcessWorker(self._new_directory(what), **options)
 
 
 class AgainstMeasurement(_Arm):
@@ -209,7 +186,7 @@ class AgainstMeasurement(_Arm):
             max_time_s=2 * max_time_s,  # `max_time_s` for each arm
             floor_ratio=self._floor_ratio,
             seed=len(self._repetitions),
-            alive=lambda: self._progress("timing two arms in turn"),
+            alive=self._tell,
         )
 
     def _profile(self) -> Profiled:

@@ -16,12 +16,11 @@ import numpy as np
 
 from pytest_onnxperf.core.ab import ARMS, CANDIDATE, REFERENCE, AaSensor, sensor_of
 from pytest_onnxperf.core.sample import Sample
-from pytest_onnxperf.core.units import quantity
 
 from .child.element_types import element_type_of
 from .inline import InlineWorker
 from .lock import claimed, device_name
-from .measure import DISTURBED_SHARE, Measurement
+from .measure import CONFIRMATIONS, Measurement, disturbance_of
 from .pair_process import named, timed_process
 from .process import ProcessWorker
 
@@ -90,7 +89,7 @@ class AbMeasurement:
         with self._claimed():
             found = [self._process(twice, None).pairs]
             if sensor_of(found).is_noisy:
-                found += [self._process(twice, None).pairs for _ in range(2)]
+                found += [self._process(twice, None).pairs for _ in range(CONFIRMATIONS)]
         return sensor_of(found)
 
     def records(self, key: TestKey) -> tuple[Record, Record]:
@@ -116,7 +115,6 @@ class AbMeasurement:
             metrics["load"] = tuple(float(one.load_ns[arm]) for one in self.processes)
         loads = [one.other_load for one in self.processes if one.other_load is not None]
         load = median(loads) if loads else 0.0
-        text = f"other processes used {quantity(load, 'ratio')} of the CPU cores while both arms were timed"
         missing = {name: why for name, why in record.not_measured.items() if name not in metrics}
         return replace(
             record,
@@ -124,7 +122,7 @@ class AbMeasurement:
             not_measured=missing | dict.fromkeys(_NOT_TIMED, _SHARED_MEMORY),
             rounds=sum(len(one.pairs) for one in self.processes),
             threads=self.processes[0].threads if self.processes else 0,
-            disturbance=text if load > DISTURBED_SHARE else "",
+            disturbance=disturbance_of(load, "both arms were timed"),
             other_load_ratio=load,
         )
 

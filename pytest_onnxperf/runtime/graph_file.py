@@ -26,35 +26,38 @@ def read_graph(path: Path) -> Model:
     Raises:
         ModelError: The file cannot be read, or is no ONNX model.
     """
+    proto = _load(path)
+    if not proto.HasField("graph"):
+        msg = f"{path}: the file holds no graph"
+        raise ModelError(msg)
+    _drop_weights(proto.graph)
+    typed = _with_types(proto)
+    return Model(_graph(proto.graph, typed.graph), _opsets(proto))
+
+
+def read_opsets(path: Path) -> dict[str, int]:
+    """Return the opsets of a model's file, empty where it is no ONNX model: domain, empty for ai.onnx -> version."""
+    try:
+        return _opsets(_load(path))
+    except ModelError:
+        return {}
+
+
+def _load(path: Path) -> ModelProto:
     import onnx
     from google.protobuf.message import DecodeError
 
     try:
-        proto = onnx.load(path, load_external_data=False)
+        return onnx.load(path, load_external_data=False)
     except OSError as error:
         msg = f"{path}: the graph cannot be read: {error.strerror}"
         raise ModelError(msg) from error
     except DecodeError as error:
         msg = f"{path}: the graph cannot be read: it is no ONNX model, or cut off"
         raise ModelError(msg) from error
-    if not proto.HasField("graph"):
-        msg = f"{path}: the file holds no graph"
-        raise ModelError(msg)
-    _drop_weights(proto.graph)
-    opsets = {_domain(entry.domain): entry.version for entry in proto.opset_import}
-    typed = _with_types(proto)
-    return Model(_graph(proto.graph, typed.graph), opsets)
 
 
-def read_opsets(path: Path) -> dict[str, int]:
-    """Return the opsets of a model's file, empty where it is no ONNX model: domain, empty for ai.onnx -> version."""
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        proto = onnx.load(path, load_external_data=False)
-    except (OSError, DecodeError):
-        return {}
+def _opsets(proto: ModelProto) -> dict[str, int]:
     return {_domain(entry.domain): entry.version for entry in proto.opset_import}
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_onnxperf.core.attention_backend import switches_of
 from pytest_onnxperf.core.compare_metrics import Beside
+from pytest_onnxperf.core.decide import DECIDING_PROCESSES
 from pytest_onnxperf.core.environment import Environment
 from pytest_onnxperf.core.errors import SettingError
 from pytest_onnxperf.core.explanation import Explanation
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 
 # Others that use more than this share of the usable cores while rounds are timed disturb them. A choice: on two cores
 # it is two fifths of one of them, more than an idle machine with a pytest in it ever uses.
-DISTURBED_SHARE: Final = 0.2
-CONFIRMATIONS: Final = 2
+_DISTURBED_SHARE: Final = 0.2
+CONFIRMATIONS: Final = DECIDING_PROCESSES - 1
 # The reference workload is numpy's, and is to be the same on every machine; ONNX Runtime has threads of its own.
 _ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "VECLIB_MAXIMUM_THREADS": "1"}
 # CUDA's attention operators then print which kernel they run, from 1.19 on. (Source: attention_kernel_options.cc.)
-SHOW_KERNELS: Final = {"ORT_ENABLE_ATTENTION_KERNEL_DEBUG_INFO": "1"}
+_SHOW_KERNELS: Final = {"ORT_ENABLE_ATTENTION_KERNEL_DEBUG_INFO": "1"}
 
 
 class Measurement:
@@ -108,21 +109,25 @@ class Measurement:
                 msg = f"{names} can be set in a measuring process alone, and --onnxperf-isolation=none makes none"
                 raise SettingError(msg)
             return InlineWorker(self._subject.kind)
+        return ProcessWorker(self._new_directory(what), **self._process_options(what))
+
+    def _new_directory(self, what: str) -> Path:
         self._started += 1
         directory = self._directory / f"{self._started}-{what}"
         directory.mkdir(parents=True)
-        return ProcessWorker(
-            directory,
-            kind=self._subject.kind,
-            timeout_s=self._plan.timeout_s,
-            alive=lambda: self._progress(f"{what} process {self._started}"),
-            environment={**(SHOW_KERNELS if what == "profile" else _ONE_THREAD), **self._subject.variables},
-            after_step=self._vram.sample if self._vram is not None and what == "timing" else None,
-        )
+        return directory
+
+    def _process_options(self, what: str) -> dict[str, Any]:
+        """Return how a `timing` or a `profile` process is started."""
+        return {
+            "kind": self._subject.kind,
+            "timeout_s": self._plan.timeout_s,
+            "alive": lambda: self._progress(f"{what} process {self._started}"),
+            "environment": {**(_SHOW_KERNELS if what == "profile" else _ONE_THREAD), **self._subject.variables},
+            "after_step": self._vram.sample if self._vram is not None and what == "timing" else None,
+        }
 
     def _time(self) -> Timing:
-        if self._vram is not None:
-            self._vram.peak_bytes = 0  # of another process
         with self._worker("timing") as worker:
             timing = self._subject.time(worker, self._plan)
         if timing.paired and not self._plan.references:  # the processes that follow take the sizes of the first
@@ -132,9 +137,8 @@ class Measurement:
 
     def _with_vram(self, timing: Timing) -> Timing:
         """Add the peak of device memory, where the meter saw any."""
-        if self._vram is None or not self._vram.peak_bytes:
-            return timing
-        return replace(timing, metrics={**timing.metrics, "peak_vram": float(self._vram.peak_bytes)})
+        peak_bytes = self._vram.take() if self._vram is not None else 0
+        return replace(timing, metrics={**timing.metrics, "peak_vram": float(peak_bytes)}) if peak_bytes else timing
 
     def _profile(self) -> Profiled:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -150,7 +154,6 @@ class Measurement:
         if peaks and self._plan.isolation == "process":
             metrics["peak_rss"] = tuple(float(peak) for peak in peaks)
         load = max((timing.other_load for timing in timings if timing.other_load is not None), default=0.0)
-        disturbed = f"other processes used {quantity(load, 'ratio')} of the CPU cores while rounds were timed"
         versions = {**profiled.versions, **device.versions}
         return Record(
             key=key,
@@ -167,7 +170,7 @@ class Measurement:
             },
             rounds=sum(timing.rounds for timing in timings),
             threads=timings[0].threads if timings else 0,
-            disturbance=disturbed if load > DISTURBED_SHARE else "",
+            disturbance=disturbance_of(load, "rounds were timed"),
             other_load_ratio=load,
             warnings=tuple(dict.fromkeys(warning for timing in timings for warning in timing.warnings)),
             generations=tuple(timing.generations for timing in timings),
@@ -190,3 +193,10 @@ class Measurement:
         if "peak_vram" not in measured:
             missing["peak_vram"] = self._vram.reason() if self._vram is not None else "the device has no NVML"
         return missing
+
+
+def disturbance_of(other_load_ratio: float, meanwhile: str) -> str:
+    """Say that others used so much of the cores that times were disturbed; empty where they did not."""
+    if other_load_ratio <= _DISTURBED_SHARE:
+        return ""
+    return f"other processes used {quantity(other_load_ratio, 'ratio')} of the CPU cores while {meanwhile}"

@@ -5,24 +5,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pytest_onnxperf.core.ab import CANDIDATE, REFERENCE, Outputs, Pairs, is_precise
-from pytest_onnxperf.core.errors import OnnxPerfError, ProviderError
+from pytest_onnxperf.core.errors import ProviderError, about
 from pytest_onnxperf.core.fallback import with_reason
-from pytest_onnxperf.core.pairs import FEWEST_PAIRS
+from pytest_onnxperf.core.pairs import FEWEST_PAIRS, MOST_PAIRS
+from pytest_onnxperf.core.stopping import FIRST_LOOK, GROWTH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from .plan import Plan, Worker
     from .session_job import SessionJob
-
-_FIRST_LOOK: Final = 20
-_GROWTH: Final = 1.5
-_MOST_PAIRS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +45,9 @@ class PairProcess:
     outputs: Outputs
 
 
-@contextmanager
-def named(arm: str, job: SessionJob) -> Iterator[None]:
+def named(arm: str, job: SessionJob) -> AbstractContextManager[None]:
     """Say in an error which arm it is about."""
-    try:
-        yield
-    except OnnxPerfError as error:
-        msg = f"the {arm}, {job.model_text}: {error}"
-        raise type(error)(msg) from error
+    return about(f"the {arm}, {job.model_text}")
 
 
 def timed_process(
@@ -130,10 +122,10 @@ def time_pairs(worker: Worker, plan: Plan) -> tuple[Pairs, float | None]:
     pairs: list[tuple[int, int]] = []
     end_s = time.monotonic() + max_time_s
     while True:
-        wanted = max(fewest, _FIRST_LOOK, math.ceil(len(pairs) * _GROWTH))
+        wanted = max(fewest, FIRST_LOOK, math.ceil(len(pairs) * GROWTH))
         left_s = max(end_s - time.monotonic(), 0.0)
         found = worker.call("block", pairs=wanted - len(pairs), max_time_s=left_s)
         pairs += zip(found["reference_ns"], found["candidate_ns"], strict=True)
-        is_over = time.monotonic() >= end_s or len(pairs) >= _MOST_PAIRS
+        is_over = time.monotonic() >= end_s or len(pairs) >= MOST_PAIRS
         if len(pairs) >= fewest and (is_over or is_precise(tuple(pairs))):
             return tuple(pairs), found["other_load"]

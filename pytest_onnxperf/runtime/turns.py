@@ -6,7 +6,7 @@ import random
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_onnxperf.core.pairs import log_ratio
+from pytest_onnxperf.core.pairs import MOST_PAIRS, log_ratio
 from pytest_onnxperf.core.stopping import Decision, PairStopping, pair_plan
 
 from .process import ProcessWorker
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-_MOST_PAIRS: Final = 100_000
 _ALIVE_S: Final = 0.5
 
 Times = dict[str, int]
@@ -111,7 +110,7 @@ def take_turns(
         new = pairs[-1:] if stoppings else pairs
         if not stoppings:
             fitting = int(len(pairs) * max_time_s / max(now_s - begin_s, 1e-9))
-            plan = pair_plan(min(max(fitting, min_pairs), _MOST_PAIRS), floor_ratio=floor_ratio)
+            plan = pair_plan(min(max(fitting, min_pairs), MOST_PAIRS), floor_ratio=floor_ratio)
             stoppings = {name: PairStopping(plan) for name in pairs[0][0]}
         is_over = now_s - begin_s >= max_time_s
         decisions = [

@@ -43,6 +43,11 @@ class VramMeter:
                     used += (process.usedGpuMemory or 0) if process.pid == pid else 0
         self.peak_bytes = max(self.peak_bytes, used)
 
+    def take(self) -> int:
+        """Return the peak, 0 where none was seen, and begin anew: the next process has its own."""
+        peak_bytes, self.peak_bytes = self.peak_bytes, 0
+        return peak_bytes
+
     def reason(self) -> str:
         """Return why there is no peak; empty where there is one."""
         if self.why_not or self.peak_bytes:
