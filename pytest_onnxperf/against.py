@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .core.against import Against, floor_of, judge_against
-from .core.environment import Environment
 from .core.errors import OnnxPerfError, SettingError
 from .core.judge import Policy
 from .runtime.against import FLAG, NotComparableError, Reference, resolve
 from .runtime.against_job import AgainstMeasurement
-from .runtime.devices import describe_device
 from .session import BUDGETS
 
 if TYPE_CHECKING:
@@ -100,8 +98,7 @@ class TestAgainst:
         _check(self._settings)
         subject.size_bytes()  # a model that is not there at all is said first
         counterpart = self._reference.counterpart(subject)
-        device = describe_device(subject.provider.short, subject.provider_options, self._active.settings.device)
-        environment = Environment(device.name, device.key, subject.provider.name, {})
+        environment = self._active.environment_of(subject.provider, subject.provider_options)
         tolerance = self._settings.tolerance if self._settings.is_tolerance_given else None
         floor_ratio = floor_of(self._budgets, environment, tolerance)
         tick = self._active.progress.tick

@@ -138,7 +138,12 @@ class ActiveSession:
             self._sensors[device] = sense()
         return self._sensors[device]
 
-    def baseline_of(self, key: TestKey, provider: Provider, provider_options: Mapping[str, object]) -> Entry | None:
+    def environment_of(self, provider: Provider, provider_options: Mapping[str, object]) -> Environment:
+        """Return where a measurement will be, as far as that is known before: without versions."""
+        device = describe_device(provider.short, provider_options, self.settings.device)
+        return Environment(device.name, device.key, provider.name, {})
+
+    def baseline_of(self, key: TestKey, environment: Environment) -> Entry | None:
         """Return the baseline of a measurement before it is made; None where there is none of this environment.
 
         What cannot be read should not cost the time of measuring, and the reference workload is that of the baseline.
@@ -146,8 +151,7 @@ class ActiveSession:
         Raises:
             BaselineError: It cannot be read.
         """
-        device = describe_device(provider.short, provider_options, self.settings.device)
-        found = self.store.find(key, Environment(device.name, device.key, provider.name, {}))
+        found = self.store.find(key, environment)
         return None if found.other_environment else found.entry
 
     def keep(self, item: pytest.Item, outcome: Outcome, directory: Path) -> None:

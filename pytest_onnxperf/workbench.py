@@ -11,6 +11,7 @@ import pytest
 
 from .against import TestAgainst, reference_of
 from .core.attention_backend import OPTION, backend_settings
+from .core.budget import tolerance_of
 from .core.compare_metrics import Beside, beside
 from .core.errors import BaselineError, OnnxPerfError, ProviderError, SettingError
 from .core.judge import is_suspicious
@@ -21,6 +22,7 @@ from .report.wrap import wrapped
 from .runtime.against import NotComparableError
 from .runtime.measure import Measurement
 from .runtime.plan import Plan, Subject
+from .session import BUDGETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -119,14 +121,17 @@ class Workbench:
         if reference is not None:
             arms = TestAgainst(self._active, self._item, reference)
             try:
-                both = arms.measurement(subject, self._plan(None), directory)
+                both = arms.measurement(subject, self._plan({}), directory)
             except NotComparableError as error:
                 against = arms.not_compared(subject.model_text, str(error))
             else:
                 record = both.record(key, lambda _: both.is_suspicious())
                 return both, record, *arms.judge(both, key, record)
-        entry = self._active.baseline_of(key, subject.provider, subject.provider_options)
-        measurement = Measurement(subject, self._plan(entry), directory, self._active.progress.tick)
+        environment = self._active.environment_of(subject.provider, subject.provider_options)
+        budgets = self._item.stash[BUDGETS]
+        tolerance = tolerance_of(budgets, environment, self.settings.tolerance)
+        plan = self._plan(self._beside(self._active.baseline_of(key, environment), tolerance))
+        measurement = Measurement(subject, plan, directory, self._active.progress.tick)
         record = measurement.record(key, lambda record: is_suspicious(self._active.judge(self._item, record)))
         return measurement, record, self._active.judge(self._item, record), against
 
@@ -143,18 +148,19 @@ class Workbench:
             raise failed(msg)
         return label
 
-    def _beside(self, entry: Entry | None) -> dict[str, Beside]:
+    def _beside(self, entry: Entry | None, tolerance: float) -> dict[str, Beside]:
         """Return the reference workloads of a baseline by metric: all of them for an update, else those that judge."""
         stored = entry.references if entry is not None else {}
         if entry is None or self.settings.update:
             return {metric: Beside(specs) for metric, specs in stored.items()}
-        found = {metric: beside(entry, metric, self.settings.tolerance) for metric in stored}
+        found = {metric: beside(entry, metric, tolerance) for metric in stored}
         return {metric: each for metric, each in found.items() if each is not None}
 
-    def _plan(self, entry: Entry | None) -> Plan:
-        s, wanted = self.settings, self._beside(entry)
+    def _plan(self, references: Mapping[str, Beside]) -> Plan:
+        """Return how to measure, with rounds beside these reference workloads; an update finds those that miss."""
+        s = self.settings
         return Plan(
-            references=wanted if (wanted or s.update) and s.isolation == "process" else None,
+            references=references if (references or s.update) and s.isolation == "process" else None,
             warmup_rounds=s.warmup_rounds,
             min_rounds=s.min_rounds,
             max_time_s=s.max_time,

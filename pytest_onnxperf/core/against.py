@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from .baseline import entry_of
-from .budget import Budget, max_regression
+from .budget import Budget, max_regression, tolerance_of
 from .compare_metrics import compare_metric
 from .comparison import Comparison
 from .judge import Found, Policy, Verdict, judge
@@ -122,8 +122,7 @@ def judge_against(
     """Judge the tested arm: budgets as ever, times by the pairs, everything else by what the reference arm has."""
     entry = _entry(reference)
     verdict = judge(record, budgets, Found(entry), policy)
-    given = max_regression(budgets, record.environment)
-    tolerance = policy.tolerance if given is None else given
+    tolerance = tolerance_of(budgets, record.environment, policy.tolerance)
     comparisons = [
         *(_told(comparison, reference) for comparison in verdict.comparisons if comparison.name not in METRIC),
         *(

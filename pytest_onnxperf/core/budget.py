@@ -73,6 +73,12 @@ def max_regression(budgets: Sequence[Budget], environment: Environment) -> float
     return given[0] if given else None
 
 
+def tolerance_of(budgets: Sequence[Budget], environment: Environment, default: float) -> float:
+    """Return the tolerance of a test against its baseline: what its budgets give, else the default."""
+    given = max_regression(budgets, environment)
+    return default if given is None else given
+
+
 def _canonical(on: str) -> str:
     """Return one spelling of what `on` names, so that the nearest of `cpu`, `CPU` and `CPUExecutionProvider` wins."""
     names = {provider.name.lower(): provider.short for provider in PROVIDERS}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from .baseline import Entry, option_changes
-from .budget import Budget, check, max_regression
+from .budget import Budget, check, tolerance_of
 from .budget_keys import KEY
 from .compare import compare
 from .compare_metrics import detectable
@@ -118,8 +118,7 @@ class Verdict:
 def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Policy) -> Verdict:
     """Judge a record against the budgets that belong to its device, and against its baseline."""
     applicable = [budget for budget in budgets if budget.applies_to(record.environment)]
-    given = max_regression(budgets, record.environment)
-    tolerance = policy.tolerance if given is None else given
+    tolerance = tolerance_of(budgets, record.environment, policy.tolerance)
     comparisons = compare(
         record, found.entry, tolerance=tolerance, same_environment=not found.other_environment
     )  # fmt: skip

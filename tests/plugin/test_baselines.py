@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -131,6 +132,45 @@ def test_max_regression_of_a_test_overrides_the_tolerance_of_the_session(suite: 
     suite.baseline().write_text(json.dumps(document), encoding="utf-8")
 
     suite.run(*ON, "--onnxperf-max-time=0.05").assert_outcomes(passed=1)
+
+
+def test_max_regression_is_also_the_limit_at_which_rounds_stop_early(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        def test_of_session(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+
+        @pytest.mark.onnx_budget(max_regression=99)
+        def test_of_budget(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+    """)
+    suite.run(*SLOW, UPDATE).assert_outcomes(passed=2)
+    document = json.loads(suite.baseline().read_text("utf-8"))
+    for entry in document["tests"].values():  # the ratio to one reference does not vary, so that the tolerance is all
+        columns = entry["paired"]["latency_p50"]
+        columns["tested"] = columns["compute"] = [1000 * place for place, _ in enumerate(columns["tested"], 1)]
+    suite.baseline().write_text(json.dumps(document), encoding="utf-8")
+    suite.module(
+        """
+        from pytest_onnxperf.runtime import session_job
+
+        class SeenLooks(session_job.Looks):
+            def __init__(self, beside, most_rounds):
+                super().__init__(beside, most_rounds)
+                print(f"worse_log {beside.limits.worse_log:.4f}")
+
+        session_job.Looks = SeenLooks
+        """,
+        "conftest.py",
+    )
+
+    result = suite.run(*TIMES, "--onnxperf-tolerance=4", "-s")
+
+    seen = [line.partition("worse_log ")[2][:6] for line in result.outlines if "worse_log " in line]
+    assert seen[0] == f"{math.log1p(4):.4f}"
+    assert seen[-1] == f"{math.log1p(99):.4f}"
 
 
 def test_strict_fails_without_a_baseline_and_passes_with_one(suite: Suite) -> None:
