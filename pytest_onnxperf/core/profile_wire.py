@@ -105,12 +105,19 @@ def _event_of_frame(frame: re.Match[bytes]) -> tuple[Event, bool]:
     try:
         args, is_valid = _decode_args(frame["args"]), True
     except BAD_JSON:
-        op_name, provider = _OP_NAME.search(frame["args"]), _PROVIDER.search(frame["args"])
-        args = Args(decode_text(op_name[1]) if op_name else "", decode_text(provider[1]) if provider else "")
-        is_valid = False
+        args, is_valid = _args_of_invalid(frame["args"]), False
     numbers = {key: int(frame[key]) for key in ("pid", "tid", "dur", "ts")}
     event = Event(cat=frame["cat"].decode("latin-1"), ph=frame["ph"].decode("latin-1"), name=name, args=args, **numbers)
     return event, not (is_plain and is_valid)
+
+
+def _args_of_invalid(text: bytes) -> Args:
+    """Find the operator in arguments that are no JSON; without it they are cut off, where an inner object ends."""
+    op_name, provider = _OP_NAME.search(text), _PROVIDER.search(text)
+    if op_name is None:
+        msg = "not an event: its arguments are no JSON and name no operator"
+        raise NoEventError(msg)
+    return Args(decode_text(op_name[1]), decode_text(provider[1]) if provider else "")
 
 
 def _node_name(raw: bytes, *, is_escaped: bool) -> tuple[str, bool]:

@@ -353,6 +353,16 @@ def test_a_profile_with_bytes_changed_raises_nothing_else(tmp_path: Path, data: 
     assert profile.events + profile.unread_lines <= 16
 
 
+def test_an_event_cut_at_the_end_of_an_inner_object_is_no_event(tmp_path: Path) -> None:
+    content = (DATA / "cpu_1.15.1_nodename-newline.json").read_bytes()
+    end = content.index(b"}}", content.index(b"sm_kernel_time")) + 2
+
+    profile = read_profile(write(tmp_path, content[:end]))
+
+    assert profile.truncated
+    assert [key.op_type for key in profile.all_nodes] == ["MatMul"], "the node before it"
+
+
 @IN_TMP
 @given(data=st.data())
 def test_a_prefix_yields_no_more_than_the_whole(tmp_path: Path, data: st.DataObject) -> None:
