@@ -1,4 +1,4 @@
-"""What `onnx_compare` needs of its test: the measurement of two arms that is kept, and arguments that are checked."""
+"""What a comparison needs of its test: the measurement of two arms that is kept, and arguments that are checked."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs
+from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs, timed_of
 from .core.errors import OnnxPerfError, SettingError
-from .core.pairs import judge_repetitions
 from .core.record import TestKey
 from .runtime.arrays import as_arrays
 from .runtime.compare_job import AbMeasurement, loaded_first
@@ -20,16 +19,24 @@ from .workbench import Workbench, checked_mapping, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
-    from .runtime.session_job import SessionJob
+    import pytest
 
-FUNCTION: Final = "onnx_compare"
-_ARM_OPTIONS: Final = ("ep", "provider_options", "session_options", "free_dimensions", "custom_op_libraries")
-_MAPPINGS: Final = ("provider_options", "session_options", "free_dimensions")
+    from .runtime.pair_process import Job
+    from .session import ActiveSession
+
+_MAPPINGS: Final = ("provider_options", "session_options", "free_dimensions", "overlay")
 
 
 class CompareBench(Workbench):
-    """One test that compares; it keeps what was compared for the report."""
+    """One test that compares by a function; it keeps what was compared for the report."""
+
+    def __init__(
+        self, active: ActiveSession, item: pytest.Item, new_directory: Callable[[], Path], function: str
+    ) -> None:
+        super().__init__(active, item, new_directory)
+        self.function = function
 
     @property
     def records(self) -> list[AbRecord]:
@@ -39,22 +46,24 @@ class CompareBench(Workbench):
     def check_running(self) -> None:
         """Refuse to measure where the test's own code has ended."""
         if self._active.is_judged(self._item):
-            msg = f"{FUNCTION} was called after the test's own code had ended, where nothing reports what it measures"
+            msg = f"{self.function} was called after the test's own code had ended, where nothing reports its result"
             raise failed(msg)
 
     def key(self, label: object) -> TestKey:
         """Return where a comparison stands."""
         if not isinstance(label, str) or not (label.isprintable() or not label):
-            msg = f"{FUNCTION}(label=...): expected a text of one line, got {label!r}"
+            msg = f"{self.function}(label=...): expected a text of one line, got {label!r}"
             raise failed(msg)
         if label in {record.key.label for record in self.records}:
             what = f"label {label!r}" if label else "without a label"
-            msg = f"this test has compared {what} already: give each comparison its own, {FUNCTION}(..., label=...)"
+            msg = (
+                f"this test has compared {what} already: give each comparison its own, {self.function}(..., label=...)"
+            )
             raise failed(msg)
         module, _, test = self._item.nodeid.partition("::")
         return TestKey(module, test, label)
 
-    def measurement(self, jobs: Mapping[str, SessionJob]) -> AbMeasurement:
+    def measurement(self, jobs: Mapping[str, Job]) -> AbMeasurement:
         """Return a measurement of two arms."""
         plan, tick = self._plan({}), self._active.progress.tick
         return AbMeasurement(jobs[REFERENCE], jobs[CANDIDATE], plan, self._new_directory(), tick)
@@ -64,7 +73,7 @@ class CompareBench(Workbench):
         try:
             record = measure()
         except OnnxPerfError as error:
-            msg = f"{FUNCTION} could not measure {error}"
+            msg = f"{self.function} could not measure {error}"
             raise failed(msg) from None
         except BaseException:  # Ctrl-C: nothing is left behind
             shutil.rmtree(measurement.directory, ignore_errors=True)
@@ -87,7 +96,7 @@ class CompareBench(Workbench):
             key=key,
             reference=reference,
             candidate=candidate,
-            times=None,
+            times={},
             outputs=outputs,
             sensor=sensor,
             settings=measurement.differing_settings(),
@@ -106,8 +115,8 @@ def with_times(record: AbRecord, measurement: AbMeasurement) -> AbRecord:
     processes = measurement.processes
     return replace(
         record,
-        times=judge_repetitions([one.pairs for one in processes]),
-        pairs=sum(len(one.pairs) for one in processes),
+        times=timed_of([one.pairs for one in processes]),
+        pairs=measurement.pair_count,
         processes=len(processes),
         loaded_first=loaded_first(processes),
     )
@@ -124,24 +133,24 @@ def check_ratio(name: str, value: object, least: float) -> None:
         raise failed(msg)
 
 
-def checked_inputs(feeds: object, shapes: Any, ranges: Any) -> dict[str, Any]:
+def checked_inputs(function: str, feeds: object, shapes: Any, ranges: Any) -> dict[str, Any]:
     """Return the inputs of a job.
 
     Raises:
         SettingError: They are given twice, or one is none.
     """
     if feeds is not None and (shapes is not None or ranges is not None):
-        msg = f"{FUNCTION} takes feeds, or shapes and ranges, not both"
+        msg = f"{function} takes feeds, or shapes and ranges, not both"
         raise SettingError(msg)
     if feeds is not None:
-        return {"feeds": as_arrays(checked_mapping("feeds", feeds, FUNCTION))}  # type: ignore[arg-type]  # it checks
+        return {"feeds": as_arrays(checked_mapping("feeds", feeds, function))}  # type: ignore[arg-type]  # it checks
     return {
-        "shapes": checked_mapping("shapes", shapes, FUNCTION),
-        "ranges": checked_mapping("ranges", ranges, FUNCTION),
+        "shapes": checked_mapping("shapes", shapes, function),
+        "ranges": checked_mapping("ranges", ranges, function),
     }
 
 
-def checked_tolerances(rtol: object, atol: object) -> Tolerances:
+def checked_tolerances(function: str, rtol: object, atol: object) -> Tolerances:
     """Return the tolerances of outputs.
 
     Raises:
@@ -149,26 +158,28 @@ def checked_tolerances(rtol: object, atol: object) -> Tolerances:
     """
     for name, value in (("rtol", rtol), ("atol", atol)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            msg = f"{FUNCTION}({name}=...): expected a number of at least 0, got {value!r:.80}"
+            msg = f"{function}({name}=...): expected a number of at least 0, got {value!r:.80}"
             raise SettingError(msg)
     return Tolerances(float(str(rtol)), float(str(atol)))
 
 
-def merged_options(name: str, common: Mapping[str, Any], own: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Lay the options of one arm over those of both.
+def merged_options(
+    function: str, name: str, common: Mapping[str, Any], own: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Lay the options of one arm over those of both, which are all that there are.
 
     Raises:
         SettingError: One is unknown, or no dict.
     """
-    options = checked_mapping(name, own, FUNCTION)
+    options = checked_mapping(name, own, function)
     for key in options:
-        if key not in _ARM_OPTIONS:
-            close = difflib.get_close_matches(str(key), _ARM_OPTIONS, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(_ARM_OPTIONS)}"
-            msg = f"{FUNCTION}({name}=...): unknown key `{key}`, {hint}"
+        if key not in common:
+            close = difflib.get_close_matches(str(key), common, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(common)}"
+            msg = f"{function}({name}=...): unknown key `{key}`, {hint}"
             raise SettingError(msg)
     merged: dict[str, Any] = {**common, **options}
-    for key in _MAPPINGS:
-        both = checked_mapping(key, common[key], FUNCTION)
-        merged[key] = both | checked_mapping(f"{name}, {key}", options.get(key), FUNCTION)
+    for key in set(_MAPPINGS).intersection(common):
+        both = checked_mapping(key, common[key], function)
+        merged[key] = both | checked_mapping(f"{name}, {key}", options.get(key), function)
     return merged

@@ -9,7 +9,8 @@ import pytest
 from .state import session_of
 
 if TYPE_CHECKING:
-    from .compare_handles import OnnxComparer
+    from .compare_bench import CompareBench
+    from .compare_handles import GenaiComparer, OnnxComparer
     from .generator_handles import GenaiGenerators
     from .handles import OnnxSessions
     from .session import ActiveSession
@@ -84,8 +85,8 @@ def onnx_compare(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     baseline is needed, and none is written. Call it with the paths of the reference and the candidate and, by keyword:
 
     - `shapes={"batch": 1}`, with `ranges`, or `feeds={...}`: as for `onnx_session(...).measure`
-    - `ep`, `provider_options`, `session_options`, `free_dimensions`, `custom_op_libraries`: of both, as for
-      `onnx_session`
+    - `ep`, `provider_options`, `attention_backend`, `session_options`, `free_dimensions`, `custom_op_libraries`: of
+      both, as for `onnx_session`
     - `reference_options`, `candidate_options`: the same as dicts, of one of them alone; the two models may be one file
     - `rtol`, `atol`: tolerances of the outputs, which are compared by name; `check_outputs=False` leaves that out
     - `label`: a name, where one test compares several times
@@ -101,11 +102,46 @@ def onnx_compare(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
             shapes = {"batch": 1, "seq": 512}
             onnx_compare("models/unfused.onnx", "models/gqa.onnx", shapes=shapes).require(min_speedup=1.5)
     """
-    from .compare_bench import CompareBench
     from .compare_handles import OnnxComparer
 
+    return OnnxComparer(_compare_bench(request, tmp_path_factory, "onnx_compare"))
+
+
+@pytest.fixture
+def genai_compare(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> GenaiComparer:
+    """Compare two GenAI models in turn: `genai_compare("a", "b", prompt_tokens=500, new_tokens=64).require(...)`.
+
+    Both are loaded in one process and generate from one prompt in turn, in random order within each pair. No baseline
+    is needed, and none is written. Call it with the directories of the reference and the candidate and, by keyword:
+
+    - `new_tokens`, `prompt_tokens` or `prompt` or `tokens`, `batch_size`, search options: as for
+      `genai_generator(...).measure`
+    - `ep`, `provider_options`, `attention_backend`, `overlay`, `share_buffer`: of both
+    - `reference_options`, `candidate_options`: the same as dicts, of one of them alone; the two may be one directory
+    - `rtol`, `atol`: tolerances of the logits, which are compared before each token for as long as both choose the
+      same ones; `check_outputs=False` leaves that out
+    - `label`: a name, where one test compares several times
+
+    The result is that of `onnx_compare`. `speedup` is that of a whole generation; `speedup_of("ttft")` and
+    `speedup_of("decode_throughput")` are those of its parts, and `require(..., metric="ttft")` asks it of one of them.
+
+    Example:
+        def test_int4_pays(genai_compare):
+            result = genai_compare("models/f16", "models/int4", prompt_tokens=500, new_tokens=64, check_outputs=False)
+            result.require(min_speedup=1.5, metric="decode_throughput")
+    """
+    from .compare_handles import GenaiComparer
+
+    return GenaiComparer(_compare_bench(request, tmp_path_factory, "genai_compare"))
+
+
+def _compare_bench(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, function: str
+) -> CompareBench:
     active = _active(request)
-    return OnnxComparer(CompareBench(active, request.node, lambda: tmp_path_factory.mktemp("onnxperf")))
+    from .compare_bench import CompareBench
+
+    return CompareBench(active, request.node, lambda: tmp_path_factory.mktemp("onnxperf"), function)
 
 
 def _bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Workbench:

@@ -46,26 +46,66 @@ class GenaiGenerators:
         `attention_backend` and `environment` are as in `onnx_session`.
         """
         __tracebackhide__ = True  # the place of a skip is the test's line
-        bench = self._bench
         try:
-            directory = checked_path(model, "genai_generator").absolute()
-            given = bench.demanded(ep)
-            if given is None and bench.settings.names_ep:
-                given = bench.provider(None)
-            provider = given or configured_provider(directory)
-            options, variables = checked_attention("genai_generator", provider, provider_options, attention_backend)
-            job = GeneratorJob(
-                model=directory,
-                model_text=directory.name if Path(model).is_absolute() else str(model),
-                provider=provider,
-                is_provider_given=given is not None,
-                provider_options=options,
-                variables=variables | checked_variables(environment, "genai_generator"),
-                overlay=checked_mapping("overlay", overlay, "genai_generator"),
+            job = generator_job(
+                self._bench,
+                "genai_generator",
+                model,
+                ep=ep,
+                provider_options=provider_options,
+                attention_backend=attention_backend,
+                environment=environment,
+                overlay=overlay,
             )
         except OnnxPerfError as error:
             raise failed(str(error)) from None
-        return GenaiGenerator(bench, job, label)
+        return GenaiGenerator(self._bench, job, label)
+
+
+def generator_job(
+    bench: Workbench,
+    function: str,
+    model: object,
+    *,
+    ep: str | None,
+    provider_options: Mapping[str, object] | None,
+    attention_backend: str | None,
+    environment: Mapping[str, str] | None,
+    overlay: Mapping[str, object] | None,
+) -> GeneratorJob:
+    """Return the job of a model directory, without a prompt; the arguments are those of `genai_generator`.
+
+    Raises:
+        OnnxPerfError: One of them is wrong, or the EP does not run.
+    """
+    __tracebackhide__ = True
+    path = checked_path(model, function)
+    given = bench.demanded(ep)
+    if given is None and bench.settings.names_ep:
+        given = bench.provider(None)
+    provider = given or configured_provider(path.absolute())
+    options, variables = checked_attention(function, provider, provider_options, attention_backend)
+    return GeneratorJob(
+        model=path.absolute(),
+        model_text=path.name if path.is_absolute() else str(path),
+        provider=provider,
+        is_provider_given=given is not None,
+        provider_options=options,
+        variables=variables | checked_variables(environment, function),
+        overlay=checked_mapping("overlay", overlay, function),
+    )
+
+
+def prompt_arguments(
+    *, tokens: Tokens | None, images: Sequence[str | Path], audios: Sequence[str | Path], **given: Any
+) -> dict[str, Any]:
+    """Return the arguments of the step `prepare`."""
+    return {
+        **given,
+        "tokens": _plain(tokens),
+        "images": [str(Path(path).absolute()) for path in images],
+        "audios": [str(Path(path).absolute()) for path in audios],
+    }
 
 
 class GenaiGenerator:
@@ -108,17 +148,17 @@ class GenaiGenerator:
         Returns:
             Facts by phase and metrics.
         """
-        given: dict[str, Any] = {
-            "new_tokens": new_tokens,
-            "prompt_tokens": prompt_tokens,
-            "prompt": prompt,
-            "tokens": _plain(tokens),
-            "batch_size": batch_size,
-            "share_buffer": share_buffer,
-            "images": [str(Path(path).absolute()) for path in images],
-            "audios": [str(Path(path).absolute()) for path in audios],
-            "search_options": search_options,
-        }
+        given = prompt_arguments(
+            new_tokens=new_tokens,
+            prompt_tokens=prompt_tokens,
+            prompt=prompt,
+            tokens=tokens,
+            batch_size=batch_size,
+            share_buffer=share_buffer,
+            images=images,
+            audios=audios,
+            search_options=search_options,
+        )
         job = dataclasses.replace(self._job, prompt=given, rounds=_checked_rounds(rounds))
         return self._bench.measure(job, label or self._label)
 

@@ -12,7 +12,7 @@ from .core.outcome import TestOutcome
 from .plugin import FIXTURES
 from .report import against, text
 from .report.comparison import comparison_lines, comparison_properties
-from .report.summary import error_lines, header_lines, summary_lines
+from .report.summary import header_lines, prefixed_lines, summary_lines
 from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, ActiveSession, today, write_baselines
 from .transport import attach, detach, is_breach
 
@@ -42,11 +42,11 @@ class Hooks:
         if config.option.collectonly:
             return []
         reference = reference_of(config, self._active.settings)
-        lines = [] if reference is None else error_lines(against.header_line(reference.text, reference.versions))
+        lines = [] if reference is None else prefixed_lines(against.header_line(reference.text, reference.versions))
         try:
             environment = self._active.environment()
         except OnnxPerfError as error:
-            return [*lines, *error_lines(str(error))]
+            return [*lines, *prefixed_lines(str(error))]
         store, key = self._active.store, environment.key
         return lines + header_lines(
             environment, str(self._active.settings.baseline_dir), store.environment_keys(), store.latest_date(key),

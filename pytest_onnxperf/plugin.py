@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .declare import add_options, is_enabled, register_markers
-from .fixtures import genai_generator as genai_generator  # a fixture is found by its name in the plugin
+from .fixtures import genai_compare as genai_compare  # a fixture is found by its name in the plugin
+from .fixtures import genai_generator as genai_generator
 from .fixtures import onnx_compare as onnx_compare
 from .fixtures import onnx_session as onnx_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FIXTURES = frozenset(["genai_generator", "onnx_compare", "onnx_session"])
+FIXTURES = frozenset(["genai_compare", "genai_generator", "onnx_compare", "onnx_session"])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

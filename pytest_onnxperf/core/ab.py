@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
+from .errors import SettingError
 from .pairs import FEWEST_PAIRS, FLOOR_RATIO, PairVerdict, is_noisy_aa, judge_repetitions, log_ratio
 from .record import Record, TestKey
 from .states import Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 REFERENCE: Final = "reference"
 CANDIDATE: Final = "candidate"
@@ -34,6 +35,8 @@ _PRECISE_SHARE: Final = 0.05
 
 Pairs = tuple[tuple[int, int], ...]
 """Times of one round of reference and candidate, in ns."""
+TimedPairs = Mapping[str, Pairs]
+"""Metric -> its pairs, of one process. The first metric is that of a whole round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ class Requirement:
     """What a test requires of the ratio, and how it came out."""
 
     text: str
-    """As the test wrote it: `min_speedup=1.5`."""
+    """As the test wrote it: `min_speedup=1.5`, with the metric where there are several."""
+    metric: str
     limit_ratio: float
     """Time of candidate / time of reference that is allowed."""
     slack_ratio: float
@@ -73,14 +77,25 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
+class Speedup:
+    """Time of reference / time of candidate: above 1 the candidate is faster."""
+
+    ratio: float
+    """The median of the pairs."""
+    low: float
+    high: float
+    """Ends of its 99 % interval."""
+
+
+@dataclass(frozen=True, slots=True)
 class AbRecord:
-    """All that one call of `onnx_compare` found out. Plain data, so that it can cross a worker."""
+    """All that one call of `onnx_compare` or `genai_compare` found out. Plain data, so that it can cross a worker."""
 
     key: TestKey
     reference: Record
     candidate: Record
-    times: PairVerdict | None
-    """Of time of candidate / time of reference; None where nothing was timed."""
+    times: Mapping[str, PairVerdict]
+    """Metric -> time of candidate / time of reference, that of a whole round first; empty where nothing was timed."""
     outputs: Outputs
     pairs: int = 0
     processes: int = 0
@@ -93,30 +108,30 @@ class AbRecord:
     """Why nothing was compared; empty where it was."""
     requirements: tuple[Requirement, ...] = ()
 
-    @property
-    def speedup(self) -> float:
-        """Time of reference / time of candidate, the median of the pairs; NaN where nothing was timed."""
-        return _inverse(self.times.ratio) if self.times else math.nan
+    def speedup(self, metric: str = "") -> Speedup:
+        """Return how much faster the candidate is; NaN where nothing was timed.
 
-    @property
-    def low(self) -> float:
-        """Lower end of the 99 % interval of `speedup`."""
-        return min(_inverse(self.times.high_ratio), self.speedup) if self.times else math.nan
+        Args:
+            metric: One of `times`; that of a whole round where it is empty.
 
-    @property
-    def high(self) -> float:
-        """Upper end of the 99 % interval of `speedup`."""
-        return max(_inverse(self.times.low_ratio), self.speedup) if self.times else math.nan
+        Raises:
+            SettingError: There is no such metric.
+        """
+        if not self.times:
+            return Speedup(math.nan, math.nan, math.nan)
+        times = self.times[metric_among(self.times, metric or next(iter(self.times)))]
+        ratio = _inverse(times.ratio)
+        return Speedup(ratio, min(_inverse(times.high_ratio), ratio), max(_inverse(times.low_ratio), ratio))
 
     @property
     def noise(self) -> str:
         """Why no ratio of this session can be trusted; empty where it can."""
         if self.sensor is None or not self.sensor.is_noisy:
             return ""
-        return (
-            f"noisy: the reference against itself differs by {abs(self.sensor.ratio - 1):.1%} here, "
-            f"beyond {FLOOR_RATIO - 1:.0%}"
-        )
+        how = f"differs by {abs(self.sensor.ratio - 1):.1%} here, beyond {FLOOR_RATIO - 1:.0%}"
+        if self.sensor.processes > 1:
+            how = f"differs by more than {FLOOR_RATIO - 1:.0%} in most of {self.sensor.processes} processes"
+        return f"noisy: the reference against itself {how}"
 
     @property
     def state(self) -> str:
@@ -137,6 +152,28 @@ def _inverse(ratio: float) -> float:
     return 1 / ratio if ratio else math.inf
 
 
+def metric_among(names: Iterable[str], metric: object) -> str:
+    """Return a metric that two arms were timed for.
+
+    Raises:
+        SettingError: It is none of them.
+    """
+    known = list(names)
+    if isinstance(metric, str) and metric in known:
+        return metric
+    msg = f"metric: the two arms were not timed for {metric!r:.80}, but for {', '.join(known)}"
+    raise SettingError(msg)
+
+
+def timed_of(processes: Sequence[TimedPairs]) -> dict[str, PairVerdict]:
+    """Judge each metric by its pairs of one process, or of three.
+
+    Raises:
+        MeasurementError: There is no pair, or they are two processes or more than three.
+    """
+    return {name: judge_repetitions([each[name] for each in processes]) for name in processes[0]}
+
+
 def is_precise(pairs: Pairs) -> bool:
     """Whether the interval is so narrow that more pairs of this process say no more."""
     if len(pairs) < FEWEST_PAIRS:
@@ -155,17 +192,21 @@ def sensor_of(processes: Sequence[Pairs]) -> AaSensor:
     return AaSensor(ratio, sum(map(is_noisy_aa, logs)) * 2 > len(logs), len(logs))
 
 
-def requirements_of(min_speedup: float | None, max_slowdown: float | None) -> tuple[Requirement, ...]:
-    """Return what is required.
+def requirements_of(
+    min_speedup: float | None, max_slowdown: float | None, metrics: Sequence[str], *, are_named: bool = False
+) -> tuple[Requirement, ...]:
+    """Return what is required of each metric; `are_named` puts its name in the text.
 
-    >>> requirements_of(1.25, None)[0].limit_ratio
+    >>> requirements_of(1.25, None, ["latency_p50"])[0].limit_ratio
     0.8
     """
     required = []
-    if min_speedup is not None:
-        required.append(Requirement(f"min_speedup={min_speedup:g}", 1 / min_speedup, 1.0))
-    if max_slowdown is not None:
-        required.append(Requirement(f"max_slowdown={max_slowdown:g}", max_slowdown, FLOOR_RATIO))
+    for metric in metrics:
+        of = f" of {metric}" if are_named else ""
+        if min_speedup is not None:
+            required.append(Requirement(f"min_speedup={min_speedup:g}{of}", metric, 1 / min_speedup, 1.0))
+        if max_slowdown is not None:
+            required.append(Requirement(f"max_slowdown={max_slowdown:g}{of}", metric, max_slowdown, FLOOR_RATIO))
     return tuple(required)
 
 
@@ -178,13 +219,14 @@ def judged(requirement: Requirement, record: AbRecord) -> Requirement:
 def _state(requirement: Requirement, record: AbRecord) -> tuple[Limit, str]:
     if record.outputs.state == "differ":
         return Limit.BROKEN, f"outputs differ: {record.outputs.text}"
-    if record.times is None:
+    times = record.times.get(requirement.metric)
+    if times is None:
         return Limit.CANNOT_TELL, record.why_not
     if record.outputs.state == "cannot tell":
         return Limit.CANNOT_TELL, f"outputs cannot be compared: {record.outputs.text}"
     if record.noise:
         return Limit.CANNOT_TELL, record.noise
-    times, limit, slack = record.times, requirement.limit_ratio, requirement.slack_ratio
+    limit, slack = requirement.limit_ratio, requirement.slack_ratio
     if times.ratio <= limit and times.high_ratio <= limit * slack:
         return Limit.HELD, ""
     if times.ratio > limit and times.low_ratio > limit / slack:
@@ -196,8 +238,9 @@ def _state(requirement: Requirement, record: AbRecord) -> tuple[Limit, str]:
 
 def needs_more(requirement: Requirement, record: AbRecord) -> bool:
     """Whether two more processes should decide: it does not hold, or only just, and more pairs can tell."""
-    if record.times is None or record.outputs.state in ("differ", "cannot tell") or record.noise:
+    times = record.times.get(requirement.metric)
+    if times is None or record.outputs.state in ("differ", "cannot tell") or record.noise:
         return False
     margin = math.sqrt(FLOOR_RATIO)  # half of the floor, as `PairVerdict.is_suspicious`
-    is_close = record.times.ratio * margin > requirement.limit_ratio
+    is_close = times.ratio * margin > requirement.limit_ratio
     return record.processes == 1 and (is_close or judged(requirement, record).state is not Limit.HELD)

@@ -20,24 +20,34 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.facts import Facts
     from pytest_onnxperf.core.record import Record
 
-_LABEL_WIDTH: Final = 14
+_LABEL_WIDTH: Final = 19
 _COLUMN_WIDTH: Final = (WIDTH - 2 - _LABEL_WIDTH) // 2
-_SHOWN: Final = ("latency_p50", "latency_min", "cold_start", "load", "model_size")
+_SHOWN: Final = (
+    "latency_p50", "latency_min", "ttft", "decode_throughput", "itl_p50", "cold_start", "load", "model_size",
+)  # fmt: skip
 _CLOSE: Final = 1.1
 """Below this factor two decimals say too little."""
 
 
-def speed_text(record: AbRecord) -> str:
-    """Return the ratio with its interval: `1.62x faster [1.58 to 1.66]`, `1.004x slower [0.995 to 1.012]`."""
-    if record.times is None:
+def speed_text(record: AbRecord, metric: str = "") -> str:
+    """Return the ratio of a metric, of a whole round where it is empty: `1.62x faster [1.58 to 1.66]`."""
+    if not record.times:
         return "not compared"
-    is_faster = record.speedup >= 1
-    values = [record.speedup, record.low, record.high]
+    speedup = record.speedup(metric)
+    is_faster = speedup.ratio >= 1
+    values = [speedup.ratio, speedup.low, speedup.high]
     if not is_faster:
-        values = [1 / value if value else math.inf for value in (record.speedup, record.high, record.low)]
+        values = [1 / value if value else math.inf for value in (speedup.ratio, speedup.high, speedup.low)]
     digits = 3 if values[0] < _CLOSE else 2
     ratio, low, high = ("?" if math.isinf(value) or not value else f"{value:.{digits}f}" for value in values)
     return f"{ratio}x {'faster' if is_faster else 'slower'} [{low} to {high}]"
+
+
+def _speeds(record: AbRecord) -> list[str]:
+    """Return the ratio of each metric, with its name where there are several."""
+    if len(record.times) < 2:
+        return [speed_text(record)]
+    return [f"{METRIC[name].label} {speed_text(record, name)}" for name in record.times]
 
 
 def comparison_lines(records: Sequence[AbRecord], verbosity: int) -> list[str]:
@@ -49,6 +59,8 @@ def comparison_lines(records: Sequence[AbRecord], verbosity: int) -> list[str]:
         lines.append(f"{shortened(record.key.entry):<{NAME_WIDTH}} {speed_text(record)}  {record.state}".rstrip())
         if verbosity > 0:
             lines += [f"  {line}" for line in _details(record) if line]
+        else:
+            lines += [f"  {speed}" for speed in _speeds(record)[1:]]
         for why in _remarks(record):
             lines += wrapped(f"  {why}", "    ")
     states = [record.state or "compared" for record in records]
@@ -88,10 +100,10 @@ def headline(record: AbRecord, requirement: Requirement) -> str:
     what = "cannot tell" if requirement.state is Limit.CANNOT_TELL else "not held"
     if requirement.why:
         why = requirement.why
-        if requirement.state is Limit.CANNOT_TELL and record.times is not None and not record.noise:
-            why = f"{speed_text(record)}, {why}"
+        if requirement.state is Limit.CANNOT_TELL and record.times and not record.noise:
+            why = f"{speed_text(record, requirement.metric)}, {why}"
         return f"{requirement.text}: {what}, {why}"
-    return f"{requirement.text}: {what}, {speed_text(record)}"
+    return f"{requirement.text}: {what}, {speed_text(record, requirement.metric)}"
 
 
 def _evidence(record: AbRecord) -> Iterator[str]:
@@ -111,9 +123,11 @@ def _evidence(record: AbRecord) -> Iterator[str]:
     for label, *sides in fact_rows(record.reference, record.candidate):
         yield from _both(label, *sides)
     yield ""
-    if record.times is not None:
+    if record.times:
         processes = f"{record.processes} process{'es' if record.processes != 1 else ''}"
-        yield f"Speed: {speed_text(record)}, 99 %, {record.pairs} pairs in {processes}"
+        first, *others = _speeds(record)
+        yield f"Speed: {first}, 99 %, {record.pairs} pairs in {processes}"
+        yield from (f"Speed: {other}" for other in others)
     if record.outputs.state != "not checked":
         yield from wrapped(f"Outputs: {record.outputs.state}; {record.outputs.text}", "  ")
     if record.sensor is not None:
@@ -150,12 +164,12 @@ def _advice(record: AbRecord, failing: Sequence[Requirement]) -> Iterator[str]:
     if record.outputs.state == "differ":
         yield (
             "A faster wrong answer is no speed-up: mend the candidate, or give the tolerances that its outputs may "
-            "have, onnx_compare(..., rtol=..., atol=...)."
+            "have: rtol=... and atol=... of the comparison."
         )
     elif record.why_not:
         pass
     elif record.outputs.state == "cannot tell":
-        yield "Compare the speed alone where outputs cannot be: onnx_compare(..., check_outputs=False)."
+        yield "Compare the speed alone where outputs cannot be: check_outputs=False."
     elif record.noise:
         yield "Measure where less else runs, or with fewer threads (--onnxperf-threads); no ratio can be trusted here."
     elif Limit.BROKEN in states:
@@ -177,9 +191,15 @@ def comparison_properties(records: Sequence[AbRecord]) -> list[tuple[str, object
     for record in records:
         prefix = f"onnxperf.{record.key.label}." if record.key.label else "onnxperf."
         result.append((f"{prefix}compare.state", record.state or "compared"))
-        if record.times is not None:
-            values = {"speedup": record.speedup, "speedup_low": record.low, "speedup_high": record.high}
-            result += [(f"{prefix}compare.{name}", significant(v)) for name, v in values.items() if math.isfinite(v)]
+        for name in record.times:
+            metric = "" if len(record.times) == 1 else f"{name}."
+            speedup = record.speedup(name)
+            values = {"speedup": speedup.ratio, "speedup_low": speedup.low, "speedup_high": speedup.high}
+            result += [
+                (f"{prefix}compare.{metric}{key}", significant(value))
+                for key, value in values.items()
+                if math.isfinite(value)
+            ]
     return result
 
 

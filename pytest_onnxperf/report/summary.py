@@ -45,13 +45,13 @@ def header_lines(
     lines = []
     others = sorted({key.rsplit(".", 1)[1] for key in recorded_keys} - {short})
     if is_auto and others and not any(key.endswith("." + short) for key in recorded_keys):
-        lines += error_lines(
+        lines += prefixed_lines(
             f"WARNING: auto took {short}, which has no baselines; {baseline_dir} holds those of {', '.join(others)}"
         )
     lines.append(f"onnxperf: {environment.execution_provider} on {environment.device}")
     for name, reason in not_running.items():
-        lines += error_lines(f"{name} is in this build and does not run: {reason}")
-    lines.append("onnxperf: " + ", ".join(f"{name} {version}" for name, version in environment.versions.items()))
+        lines += prefixed_lines(f"{name} is in this build and does not run: {reason}")
+    lines += prefixed_lines(", ".join(f"{name} {version}" for name, version in environment.versions.items()))
     where = f"{baseline_dir}/{environment.key}"
     if latest is None:
         return [*lines, f"onnxperf: no {where} yet"]
@@ -60,8 +60,8 @@ def header_lines(
     return [*lines, f"onnxperf: {where}, latest entry of {latest} ({age})"]
 
 
-def error_lines(message: str) -> list[str]:
-    """Return the lines of pytest's header where nothing can be measured."""
+def prefixed_lines(message: str) -> list[str]:
+    """Return a text of pytest's header, with the prefix before each of its lines."""
     prefix = "onnxperf: "
     lines = [line for paragraph in message.splitlines() for line in wrapped(paragraph, "  ", WIDTH - len(prefix))]
     return [prefix + line for line in lines]

@@ -1,4 +1,4 @@
-"""An A/B of two models: processes in which both are timed in turn, a profile of each, the reference against itself.
+"""An A/B of two sessions or generators: processes in which both are timed in turn, a profile of each, and A/A.
 
 Which arm is loaded first alternates from process to process: the second was 0.6 to 1.1 % faster (measured, A/A).
 """
@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pytest_onnxperf.core.ab import ARMS, CANDIDATE, REFERENCE, AaSensor, sensor_of
-from pytest_onnxperf.core.sample import Sample
+from pytest_onnxperf.core.ab import ARMS, CANDIDATE, REFERENCE, AaSensor, Pairs, sensor_of
+from pytest_onnxperf.core.errors import SettingError
 
 from .child.element_types import element_type_of
-from .inline import InlineWorker
+from .generator_job import GeneratorJob
 from .lock import claimed, device_name
-from .measure import CONFIRMATIONS, Measurement, disturbance_of
-from .pair_process import named, timed_process
+from .measure import CONFIRMATIONS, Measurement, disturbance_of, inline_worker
+from .pair_process import metrics_of, named, timed_process
 from .process import ProcessWorker
+from .session_job import SessionJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
     from pytest_onnxperf.core.record import Record, TestKey
 
-    from .pair_process import PairProcess, Tolerances
+    from .inline import Kind
+    from .pair_process import Job, PairProcess, Tolerances
     from .plan import Plan, Worker
-    from .session_job import SessionJob
 
 _SHARED_MEMORY: Final = "both arms share a process, so that the peak memory of one cannot be told"
 _NOT_TIMED: Final = ("peak_rss", "peak_vram")
@@ -44,14 +45,14 @@ class AbMeasurement:
 
     def __init__(
         self,
-        reference: SessionJob,
-        candidate: SessionJob,
+        reference: Job,
+        candidate: Job,
         plan: Plan,
         directory: Path,
         progress: Callable[[str], None],
     ) -> None:
-        """Take the jobs; the reference has the feeds, or the shapes to make them of."""
-        self._jobs = {REFERENCE: reference, CANDIDATE: candidate}
+        """Take the jobs, both of one kind; of sessions the reference has the feeds, or the shapes to make them of."""
+        self._jobs: dict[str, Job] = {REFERENCE: reference, CANDIDATE: candidate}
         self._plan, self.directory, self._progress = plan, directory, progress
         self._started = 0
         self._reference_first = bool(os.urandom(1)[0] & 1)
@@ -62,12 +63,30 @@ class AbMeasurement:
         """The device of the reference, as its lock names it."""
         return _device(self._jobs[REFERENCE])
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What both arms are timed for, that of a whole round first."""
+        return metrics_of(self._jobs[REFERENCE])
+
+    @property
+    def pair_count(self) -> int:
+        """Pairs of all processes so far."""
+        return sum(len(next(iter(one.pairs.values()))) for one in self.processes)
+
     def check(self) -> None:
-        """Refuse a model that is not there, before anything is measured.
+        """Refuse what cannot be compared, before anything is measured.
 
         Raises:
             ModelError: A file is missing.
+            SettingError: The arms need other environment variables.
         """
+        names = [", ".join(job.variables) or "none" for job in self._jobs.values()]
+        if any(job.variables != self._variables for job in self._jobs.values()):
+            msg = (
+                f"its arms share a process and cannot have other environment variables ({names[0]} in the reference, "
+                f"{names[1]} in the candidate): choose what is set by options, or compare two runs"
+            )
+            raise SettingError(msg)
         for arm, job in self._jobs.items():
             with named(arm, job):
                 job.size_bytes()
@@ -87,10 +106,13 @@ class AbMeasurement:
         """Time the reference against itself, in a process of its own; in two more where that one is off."""
         twice = dict.fromkeys(ARMS, self._jobs[REFERENCE])
         with self._claimed():
-            found = [self._process(twice, None).pairs]
+            found = [self._whole_rounds(twice)]
             if sensor_of(found).is_noisy:
-                found += [self._process(twice, None).pairs for _ in range(CONFIRMATIONS)]
+                found += [self._whole_rounds(twice) for _ in range(CONFIRMATIONS)]
         return sensor_of(found)
+
+    def _whole_rounds(self, jobs: Mapping[str, Job]) -> Pairs:
+        return next(iter(self._process(jobs, None).pairs.values()))
 
     def records(self, key: TestKey) -> tuple[Record, Record]:
         """Profile each arm in a process of its own, and return what is known of it: facts, and its times in turn."""
@@ -107,9 +129,8 @@ class AbMeasurement:
 
     def with_times(self, arm: str, record: Record) -> Record:
         """Return the record of an arm with its times in all processes so far."""
-        side = ARMS.index(arm)
-        samples = [Sample.of([pair[side] for pair in one.pairs]).metrics() for one in self.processes]
-        metrics = {name: tuple(sample[name] for sample in samples) for name in (samples[0] if samples else ())}
+        found = [one.metrics[arm] for one in self.processes]
+        metrics = {name: tuple(each[name] for each in found) for name in (found[0] if found else ())}
         if self.processes:
             metrics["cold_start"] = tuple(float(one.cold_start_ns[arm]) for one in self.processes)
             metrics["load"] = tuple(float(one.load_ns[arm]) for one in self.processes)
@@ -120,7 +141,7 @@ class AbMeasurement:
             record,
             metrics={**metrics, **record.metrics},
             not_measured=missing | dict.fromkeys(_NOT_TIMED, _SHARED_MEMORY),
-            rounds=sum(len(one.pairs) for one in self.processes),
+            rounds=self.pair_count,
             threads=self.processes[0].threads if self.processes else 0,
             disturbance=disturbance_of(load, "both arms were timed"),
             other_load_ratio=load,
@@ -135,6 +156,14 @@ class AbMeasurement:
             for arm, own in texts.items()
         }  # fmt: skip
 
+    @property
+    def _variables(self) -> Mapping[str, str]:
+        return self._jobs[REFERENCE].variables
+
+    @property
+    def _kind(self) -> Kind:
+        return "generator_pair" if isinstance(self._jobs[REFERENCE], GeneratorJob) else "pair"
+
     # -- one process -----------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -146,37 +175,41 @@ class AbMeasurement:
 
     def _worker(self) -> AbstractContextManager[Worker]:
         if self._plan.isolation == "none":
-            return InlineWorker("pair")
+            return inline_worker(self._kind, self._variables)
         self._started += 1
         directory = self.directory / f"{self._started}-pairs"
         directory.mkdir(parents=True)
         return ProcessWorker(
             directory,
-            kind="pair",
+            kind=self._kind,
             timeout_s=self._plan.timeout_s,
             alive=lambda: self._progress("timing two arms in turn"),
+            environment=self._variables,
         )
 
-    def _process(self, jobs: Mapping[str, SessionJob], tolerances: Tolerances | None) -> PairProcess:
+    def _process(self, jobs: Mapping[str, Job], tolerances: Tolerances | None) -> PairProcess:
         order = ARMS if self._reference_first else ARMS[::-1]
         self._reference_first = not self._reference_first
         with self._worker() as worker:
             return timed_process(worker, jobs, order, self._plan, tolerances)
 
 
-def _settings(job: SessionJob) -> dict[str, str]:
+def _settings(job: Job) -> dict[str, str]:
+    if isinstance(job, GeneratorJob):
+        given = {**job.provider_options, **job.overlay, "share_buffer": job.prompt.get("share_buffer")}
+        return {name: str(value) for name, value in given.items() if value is not None}
     given = {**job.provider_options, **job.session_options, **job.free_dimensions}
     libraries = {"custom ops": ", ".join(job.custom_op_libraries)} if job.custom_op_libraries else {}
     return {name: str(value) for name, value in given.items()} | libraries
 
 
-def _device(job: SessionJob) -> str:
+def _device(job: Job) -> str:
     return device_name(job.provider.short, job.provider_options, os.environ)
 
 
-def _with_types(job: SessionJob, types: Mapping[str, str]) -> SessionJob:
+def _with_types(job: Job, types: Mapping[str, str]) -> Job:
     """Cast the floating feeds of a job to the types of its own inputs, as the steps of a pair do."""
-    if job.feeds is None:
+    if not isinstance(job, SessionJob) or job.feeds is None:
         return job
     feeds = dict(job.feeds)
     for name, feed in feeds.items():

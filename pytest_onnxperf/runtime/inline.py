@@ -12,8 +12,8 @@ from .child.protocol import pack_feeds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Kind = Literal["session", "generator", "pair"]
-"""What is measured: `runtime.child.steps`, `runtime.child.generator` or `runtime.child.pair` are its steps."""
+Kind = Literal["session", "generator", "pair", "generator_pair"]
+"""What is measured; its steps are those of a module of `runtime.child`, see `runtime.child.main.steps_of`."""
 
 
 class InlineWorker:

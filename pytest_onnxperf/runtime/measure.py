@@ -21,7 +21,7 @@ from pytest_onnxperf.core.units import quantity
 
 from .devices import NVIDIA, describe_device
 from .explaining import Explainer
-from .inline import InlineWorker
+from .inline import InlineWorker, Kind
 from .lock import claimed, device_name
 from .process import ProcessWorker
 from .vram import VramMeter
@@ -104,11 +104,7 @@ class Measurement:
 
     def _worker(self, what: str) -> AbstractContextManager[Worker]:
         if self._plan.isolation == "none":
-            if self._subject.variables:
-                names = ", ".join(self._subject.variables)
-                msg = f"{names} can be set in a measuring process alone, and --onnxperf-isolation=none makes none"
-                raise SettingError(msg)
-            return InlineWorker(self._subject.kind)
+            return inline_worker(self._subject.kind, self._subject.variables)
         return ProcessWorker(self._new_directory(what), **self._process_options(what))
 
     def _new_directory(self, what: str) -> Path:
@@ -193,6 +189,19 @@ class Measurement:
         if "peak_vram" not in measured:
             missing["peak_vram"] = self._vram.reason() if self._vram is not None else "the device has no NVML"
         return missing
+
+
+def inline_worker(kind: Kind, variables: Mapping[str, str]) -> InlineWorker:
+    """Return the worker of this process.
+
+    Raises:
+        SettingError: Environment variables are asked for, which the runtime has read here already.
+    """
+    if variables:
+        names = ", ".join(variables)
+        msg = f"{names} can be set in a measuring process alone, and --onnxperf-isolation=none makes none"
+        raise SettingError(msg)
+    return InlineWorker(kind)
 
 
 def disturbance_of(other_load_ratio: float, meanwhile: str) -> str:

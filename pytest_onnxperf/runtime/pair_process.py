@@ -1,25 +1,35 @@
-"""One process of an A/B: both sessions opened, fed and warmed up, their outputs compared, and pairs timed."""
+"""One process of an A/B: both arms opened, given one input and warmed up, their outputs compared, and pairs timed."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_onnxperf.core.ab import CANDIDATE, REFERENCE, Outputs, Pairs, is_precise
+from pytest_onnxperf.core.ab import ARMS, CANDIDATE, REFERENCE, Outputs, TimedPairs, is_precise
 from pytest_onnxperf.core.errors import ProviderError, about
 from pytest_onnxperf.core.fallback import with_reason
 from pytest_onnxperf.core.pairs import FEWEST_PAIRS, MOST_PAIRS
+from pytest_onnxperf.core.sample import Sample
 from pytest_onnxperf.core.stopping import FIRST_LOOK, GROWTH
+from pytest_onnxperf.core.tokens import Generation, generation_metrics
+
+from .generator_job import GeneratorJob
+from .session_job import SessionJob
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from .plan import Plan, Worker
-    from .session_job import SessionJob
+
+_WHOLE_SESSION: Final = "latency_p50"
+_GENERATION: Final = ("total_throughput", "ttft", "decode_throughput")
+
+Job = SessionJob | GeneratorJob
+Rounds = Mapping[str, Sequence[Any]]
+"""Arm -> what each of its rounds returned: ns of a session, the times of a generator's tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +44,9 @@ class Tolerances:
 class PairProcess:
     """What one process found."""
 
-    pairs: Pairs
+    pairs: TimedPairs
+    metrics: Mapping[str, Mapping[str, float]]
+    """Arm -> metrics of its rounds."""
     loaded_first: str
     load_ns: Mapping[str, int]
     cold_start_ns: Mapping[str, int]
@@ -45,19 +57,19 @@ class PairProcess:
     outputs: Outputs
 
 
-def named(arm: str, job: SessionJob) -> AbstractContextManager[None]:
+def named(arm: str, job: Job) -> AbstractContextManager[None]:
     """Say in an error which arm it is about."""
     return about(f"the {arm}, {job.model_text}")
 
 
 def timed_process(
-    worker: Worker, jobs: Mapping[str, SessionJob], order: Sequence[str], plan: Plan, tolerances: Tolerances | None
+    worker: Worker, jobs: Mapping[str, Job], order: Sequence[str], plan: Plan, tolerances: Tolerances | None
 ) -> PairProcess:
     """Do the steps of one process.
 
     Args:
-        worker: Of the kind `pair`; it is closed.
-        jobs: Arm -> what it runs; the reference has the feeds, or the shapes to make them of.
+        worker: Of the kind `pair` or `generator_pair`; it is closed.
+        jobs: Arm -> what it runs; of sessions the reference has the feeds, or the shapes to make them of.
         order: In which the arms are loaded.
         plan: How to measure.
         tolerances: Of outputs; None leaves their comparison out.
@@ -68,7 +80,7 @@ def timed_process(
     cores = worker.call("hello")["cores"]
     threads, outputs = plan.threads or cores, Outputs("not checked")
     opened = {arm: _open(worker, arm, jobs[arm], threads) for arm in order}
-    _feed(worker, jobs)
+    given = _give_input(worker, jobs)
     cold_start_ns = {}
     for arm in order:
         with named(arm, jobs[arm]):
@@ -78,31 +90,43 @@ def timed_process(
         found = worker.call("outputs", rtol=tolerances.rtol, atol=tolerances.atol)
         largest = found["largest_difference"]
         outputs = Outputs(found["state"], found["text"], math.nan if largest is None else largest)
-    pairs, other_load = time_pairs(worker, plan)
+    rounds, other_load = time_rounds(worker, plan)
     worker.close()
     return PairProcess(
-        pairs=pairs,
+        pairs=pairs_of(rounds),
+        metrics={arm: _metrics(rounds[arm], given.get(arm, {})) for arm in ARMS},
         loaded_first=order[0],
         load_ns={arm: answer["load_ns"] for arm, answer in opened.items()},
         cold_start_ns=cold_start_ns,
-        inputs={arm: {each["name"]: each["type"] for each in answer["inputs"]} for arm, answer in opened.items()},
+        inputs={
+            arm: {each["name"]: each["type"] for each in answer.get("inputs", ())} for arm, answer in opened.items()
+        },
         other_load=other_load,
         threads=threads,
         outputs=outputs,
     )
 
 
-def _open(worker: Worker, arm: str, job: SessionJob, threads: int) -> dict[str, Any]:
+def _open(worker: Worker, arm: str, job: Job, threads: int) -> dict[str, Any]:
     with named(arm, job):
-        threads = 0 if "intra_op_num_threads" in job.session_options else threads
+        if isinstance(job, SessionJob) and "intra_op_num_threads" in job.session_options:
+            threads = 0
         try:
             return worker.call("open", arm=arm, job=job.open_arguments(threads, ""))
         except ProviderError as error:
             raise with_reason(error, worker.log()) from error
 
 
-def _feed(worker: Worker, jobs: Mapping[str, SessionJob]) -> None:
+def _give_input(worker: Worker, jobs: Mapping[str, Job]) -> dict[str, dict[str, Any]]:
+    """Give both arms the same feeds or prompt; return what the step said of each prompt."""
     reference, candidate = jobs[REFERENCE], jobs[CANDIDATE]
+    if isinstance(reference, GeneratorJob):
+        given = {}
+        for arm, job in jobs.items():
+            assert isinstance(job, GeneratorJob)
+            with named(arm, job):
+                given[arm] = worker.call("prepare", arm=arm, **job.prompt)
+        return given
     with named(REFERENCE, reference):
         if reference.feeds is not None:
             worker.call("set_feeds", feeds=reference.feeds)
@@ -110,22 +134,63 @@ def _feed(worker: Worker, jobs: Mapping[str, SessionJob]) -> None:
             worker.call("make_feeds", shapes=dict(reference.shapes), ranges=dict(reference.ranges))
     with named(CANDIDATE, candidate):
         worker.call("share_feeds")
+    return {}
 
 
-def time_pairs(worker: Worker, plan: Plan) -> tuple[Pairs, float | None]:
-    """Time pairs until their interval is narrow, or the time is over: `max_time` for each arm.
+def time_rounds(worker: Worker, plan: Plan) -> tuple[Rounds, float | None]:
+    """Time pairs until the interval of each metric is narrow, or the time is over: `max_time` for each arm.
 
     Returns:
-        The pairs, and the share of the cores that others used meanwhile.
+        The rounds of each arm, and the share of the cores that others used meanwhile.
     """
     fewest, max_time_s = max(plan.min_rounds, FEWEST_PAIRS), 2 * plan.max_time_s
-    pairs: list[tuple[int, int]] = []
+    rounds: dict[str, list[Any]] = {arm: [] for arm in ARMS}
     end_s = time.monotonic() + max_time_s
     while True:
-        wanted = max(fewest, FIRST_LOOK, math.ceil(len(pairs) * GROWTH))
+        count = len(rounds[REFERENCE])
+        wanted = max(fewest, FIRST_LOOK, math.ceil(count * GROWTH))
         left_s = max(end_s - time.monotonic(), 0.0)
-        found = worker.call("block", pairs=wanted - len(pairs), max_time_s=left_s)
-        pairs += zip(found["reference_ns"], found["candidate_ns"], strict=True)
-        is_over = time.monotonic() >= end_s or len(pairs) >= MOST_PAIRS
-        if len(pairs) >= fewest and (is_over or is_precise(tuple(pairs))):
-            return tuple(pairs), found["other_load"]
+        found = worker.call("block", pairs=wanted - count, max_time_s=left_s)
+        for arm in ARMS:
+            rounds[arm] += found[arm]
+        is_over = time.monotonic() >= end_s or len(rounds[REFERENCE]) >= MOST_PAIRS
+        is_enough = len(rounds[REFERENCE]) >= fewest
+        if is_enough and (is_over or all(map(is_precise, pairs_of(rounds).values()))):
+            return rounds, found["other_load"]
+
+
+def pairs_of(rounds: Rounds) -> TimedPairs:
+    """Return the times of both arms by metric, that of a whole round first."""
+    times = {arm: [_times_ns(each) for each in rounds[arm]] for arm in ARMS}
+    return {
+        name: tuple(
+            (before[name], after[name]) for before, after in zip(times[REFERENCE], times[CANDIDATE], strict=True)
+        )
+        for name in times[REFERENCE][0]
+    }
+
+
+def metrics_of(job: Job) -> tuple[str, ...]:
+    """Return what two arms of such a job are timed for, that of a whole round first."""
+    if not isinstance(job, GeneratorJob):
+        return (_WHOLE_SESSION,)
+    return _GENERATION if job.prompt["new_tokens"] > 1 else _GENERATION[:-1]
+
+
+def _times_ns(found: Any) -> dict[str, int]:
+    if not isinstance(found, Mapping):
+        return {_WHOLE_SESSION: found}
+    one = _generation(found)
+    times = dict(zip(_GENERATION, (one.ttft_ns + one.decode_ns, one.ttft_ns, one.decode_ns), strict=True))
+    return times if one.gaps_ns else {name: times[name] for name in _GENERATION[:-1]}
+
+
+def _generation(found: Mapping[str, Any]) -> Generation:
+    return Generation(found["append_ns"], found["first_ns"], tuple(found["gaps_ns"]))
+
+
+def _metrics(rounds: Sequence[Any], prompt: Mapping[str, Any]) -> dict[str, float]:
+    if not prompt:
+        return Sample.of(rounds).metrics()
+    generations = [_generation(each) for each in rounds]
+    return generation_metrics(generations, prompt["prompt_tokens"], prompt["batch_size"])

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_onnxperf.core import ab
-from pytest_onnxperf.core.ab import AaSensor, AbRecord, Outputs, Pairs, Requirement
+from pytest_onnxperf.core.ab import AaSensor, AbRecord, Outputs, Pairs, Requirement, timed_of
 from pytest_onnxperf.core.environment import Environment
-from pytest_onnxperf.core.pairs import judge_repetitions, log_ratio
+from pytest_onnxperf.core.errors import SettingError
+from pytest_onnxperf.core.pairs import log_ratio
 from pytest_onnxperf.core.record import Record, TestKey
 from pytest_onnxperf.core.states import Limit
 
@@ -31,7 +32,7 @@ def pairs_of(ratio: float, count: int = 60, spread: float = 0.002) -> Pairs:
 
 def record_of(*processes: Pairs, **changes: Any) -> AbRecord:
     found: dict[str, Any] = {
-        "times": judge_repetitions(processes),
+        "times": timed_of([{"latency_p50": pairs} for pairs in processes]),
         "outputs": EQUAL,
         "pairs": sum(map(len, processes)),
         "processes": len(processes),
@@ -45,17 +46,18 @@ def result(requirement: Requirement, record: AbRecord) -> Limit:
 
 
 def faster(limit: float) -> Requirement:
-    return ab.requirements_of(limit, None)[0]
+    return ab.requirements_of(limit, None, ["latency_p50"])[0]
 
 
 def slower(limit: float) -> Requirement:
-    return ab.requirements_of(None, limit)[0]
+    return ab.requirements_of(None, limit, ["latency_p50"])[0]
 
 
 def test_a_candidate_of_half_the_time_is_twice_as_fast() -> None:
     record = record_of(pairs_of(0.5))
-    assert record.speedup == pytest.approx(2, rel=0.01)
-    assert record.low <= record.speedup <= record.high
+    speedup = record.speedup()
+    assert speedup.ratio == pytest.approx(2, rel=0.01)
+    assert speedup.low <= speedup.ratio <= speedup.high
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,8 @@ def test_a_faster_wrong_answer_is_no_speedup() -> None:
     [
         ({"outputs": Outputs("cannot tell", "other names")}, "outputs cannot be compared: other names"),
         ({"sensor": AaSensor(1.031, is_noisy=True)}, "noisy: the reference against itself differs by 3.1% here"),
-        ({"times": None, "why_not": "no times"}, "no times"),
+        ({"sensor": AaSensor(1.009, is_noisy=True, processes=3)}, "noisy: the reference against itself differs by more"),
+        ({"times": {}, "why_not": "no times"}, "no times"),
     ],
 )
 def test_what_cannot_be_told_is_never_held(changes: dict[str, Any], why: str) -> None:
@@ -138,8 +141,33 @@ def test_the_median_of_three_processes_decides() -> None:
 def test_the_ratio_lies_in_its_interval_and_swaps_with_the_arms(ratio: float, spread: float) -> None:
     pairs = pairs_of(ratio, spread=spread)
     record, swapped = record_of(pairs), record_of(tuple((b, a) for a, b in pairs))
-    assert record.low <= record.speedup <= record.high
-    assert record.speedup * swapped.speedup == pytest.approx(1, rel=1e-6)
+    speedup = record.speedup()
+    assert speedup.low <= speedup.ratio <= speedup.high
+    assert speedup.ratio * swapped.speedup().ratio == pytest.approx(1, rel=1e-6)
+
+
+def generators(**ratios: float) -> AbRecord:
+    pairs = {name: pairs_of(ratio) for name, ratio in ratios.items()}
+    return record_of(pairs_of(1.0), times=timed_of([pairs]))
+
+
+def test_each_metric_has_its_ratio_and_the_first_is_that_of_the_whole() -> None:
+    record = generators(total_throughput=0.8, ttft=1.0, decode_throughput=0.5)
+    assert record.speedup().ratio == pytest.approx(1.25, rel=0.01)
+    assert record.speedup("decode_throughput").ratio == pytest.approx(2, rel=0.01)
+    with pytest.raises(SettingError, match=r"not timed for 'itl', but for total_throughput, ttft, decode_throughput"):
+        record.speedup("itl")
+
+
+def test_a_requirement_on_each_metric_is_broken_by_one() -> None:
+    record = generators(total_throughput=0.8, ttft=1.1, decode_throughput=0.5)
+    required = ab.requirements_of(None, 1.02, list(record.times), are_named=True)
+    assert [(each.text, result(each, record)) for each in required] == [
+        ("max_slowdown=1.02 of total_throughput", Limit.HELD),
+        ("max_slowdown=1.02 of ttft", Limit.BROKEN),
+        ("max_slowdown=1.02 of decode_throughput", Limit.HELD),
+    ]
+    assert [ab.needs_more(each, record) for each in required] == [False, True, False]
 
 
 def test_an_interval_is_precise_by_its_width_alone() -> None:

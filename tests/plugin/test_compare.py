@@ -11,7 +11,7 @@ import pytest
 
 # Loaded before an inner session starts, as in `suite`.
 import pytest_onnxperf.compare_handles  # noqa: F401
-from pytest_onnxperf.core.ab import AaSensor
+from pytest_onnxperf.core.ab import ARMS, AaSensor
 from pytest_onnxperf.runtime import pair_process
 from pytest_onnxperf.runtime.compare_job import AbMeasurement
 from tests import models
@@ -36,7 +36,8 @@ def pace(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         pairs = tuple(
             (1_000_000, round(1_000_000 * ratio * (1 + spread * (place - COUNT / 2) / COUNT))) for place in range(COUNT)
         )
-        monkeypatch.setattr(pair_process, "time_pairs", lambda _, __: (pairs, 0.0))
+        rounds = dict(zip(ARMS, zip(*pairs, strict=True), strict=True))
+        monkeypatch.setattr(pair_process, "time_rounds", lambda _, __: (rounds, 0.0))
         monkeypatch.setattr(AbMeasurement, "sense", lambda _: AaSensor(sensor, abs(sensor - 1) > 0.02))
 
     return set_pace
@@ -110,8 +111,9 @@ def test_the_text_of_a_slower_model(suite: Suite, pace: Callable[..., None]) -> 
     text = failure(result)
     assert text.startswith("max_slowdown=1.02: not held, 1.50x slower [1.50 to 1.50]\n")
     for words in (
-        "reference                      candidate", "latency p50", "memcpy        0", "CPU nodes     2", "attention",
-        "fused ops     2 FusedGemm", "Speed: 1.50x slower", "99 %, 300 pairs in 3 processes", "Outputs: equal",
+        "reference                   candidate", "latency p50", "memcpy             0", "CPU nodes          2",
+        "attention", "fused ops          2 FusedGemm", "Speed: 1.50x slower", "99 %, 300 pairs in 3 processes",
+        "Outputs: equal",
         "The reference against itself: 1.000", "What to do", "The facts are the same on both sides",
         "onnxperf explain b.onnx",
     ):  # fmt: skip

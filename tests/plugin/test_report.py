@@ -32,18 +32,18 @@ def test_the_header_names_provider_device_versions_and_baselines(suite: Suite) -
 
     lines = header(suite.run(*FACTS, UPDATE))
     assert lines[0] == "onnxperf: CPUExecutionProvider on Bench 1"
-    versions = dict(part.split(" ") for part in lines[1].removeprefix("onnxperf: ").split(", "))
+    text = " ".join(line.removeprefix("onnxperf: ").strip() for line in lines[1:-1])  # long ones take two lines
+    versions = dict(part.split(" ") for part in text.split(", "))
     assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
     assert versions["numpy"] == importlib.metadata.version("numpy")
     assert re.fullmatch(r"\d+\.\d+.*", versions["onnxruntime"])
-    assert lines[2] == "onnxperf: no baselines/bench-1.cpu yet"
+    assert lines[-1] == "onnxperf: no baselines/bench-1.cpu yet"
 
     document = json.loads(suite.baseline().read_text("utf-8"))
     document["tests"]["test_mlp"]["date"] = "2020-03-01"
     suite.baseline().write_text(json.dumps(document), encoding="utf-8")
     lines = header(suite.run(*FACTS))
-    assert lines[2].startswith("onnxperf: baselines/bench-1.cpu, latest entry of 2020-03-01")
-    assert len(lines) == 3
+    assert lines[-1].startswith("onnxperf: baselines/bench-1.cpu, latest entry of 2020-03-01")
 
 
 @pytest.mark.needs_cpu

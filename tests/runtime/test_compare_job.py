@@ -61,7 +61,7 @@ def test_a_model_of_more_blocks_is_found_slower_and_both_have_facts_and_metrics(
     found = measurement.compare(None)
     reference, candidate = measurement.records(KEY)
 
-    assert judge_repetitions([found.pairs]).state is State.REGRESSED
+    assert judge_repetitions([found.pairs["latency_p50"]]).state is State.REGRESSED
     assert found.outputs.state == "not checked"
     assert reference.facts is not None
     assert candidate.facts is not None
@@ -85,7 +85,7 @@ def test_a_model_is_compared_with_itself(tmp_path: Path, isolation: Any) -> None
     """Its ratio lies in an interval around 1, which is as wide as the machine is noisy."""
     model = models.slow_model(tmp_path / "a.onnx")
     measurement = compared(tmp_path, model, model, replace(PLAN, isolation=isolation))
-    verdict = judge_repetitions([measurement.compare(TOLERANCES).pairs])
+    verdict = judge_repetitions([measurement.compare(TOLERANCES).pairs["latency_p50"]])
     assert verdict.low_ratio < 1.15
     assert verdict.high_ratio > 0.87
     assert measurement.processes[0].outputs.largest_difference == 0

@@ -159,7 +159,7 @@ class GeneratorSteps:
         Returns:
             `cold_start_ns`: the first generation, from making its `Generator` to its last token.
         """
-        generation = self._prepared
+        generation = self.generation
         decode_steps = generation.new_tokens - 1  # where there is none, none is measured
         least = math.ceil(WARM_DECODE_STEPS / decode_steps) if decode_steps else 1
         begin_ns = time.perf_counter_ns()
@@ -183,15 +183,15 @@ class GeneratorSteps:
         gc.disable()
         try:
             for _ in range(untimed):
-                self._prepared.round()
-            return self._prepared.round()
+                self.generation.round()
+            return self.generation.round()
         finally:
             if is_collecting:
                 gc.enable()
 
     def block(self, min_rounds: int, max_time_s: float) -> dict[str, Any]:
         """Run rounds for `max_time_s`, at least `min_rounds`, with the garbage collector off."""
-        generation, clock = self._prepared, time.perf_counter_ns
+        generation, clock = self.generation, time.perf_counter_ns
         rounds: list[dict[str, Any]] = []
         gc.collect()
         gc.disable()
@@ -219,7 +219,7 @@ class GeneratorSteps:
         Returns:
             For each of the two `times_ns` (`tested` and each kind) and `specs` (kind -> `size`, `version`, `checksum`).
         """
-        return generator_paired.paired(self._prepared, sizes, min_rounds, max_time_s)
+        return generator_paired.paired(self.generation, sizes, min_rounds, max_time_s)
 
     def load(self, concurrency: int, min_rounds: int, max_time_s: float) -> dict[str, Any]:
         """Run the prepared prompt as requests at once through the engine; see `generator_engine.run_block`.
@@ -228,7 +228,7 @@ class GeneratorSteps:
             `rounds` (each `token_ns` of every request and `total_ns`), `batching`, and what `block` says of the
             machine.
         """
-        opened, generation = self._opened, self._prepared
+        opened, generation = self._opened, self.generation
         meter = LoadMeter(time.monotonic())
         rounds = generator_engine.run_block(
             opened.genai,
@@ -254,7 +254,7 @@ class GeneratorSteps:
             section), `path`, and `window` (ns on the profile's own clock; None: the file holds this step alone).
             `session_paths`: section -> path, of a session-level profile; its files are complete after `close`.
         """
-        result = generator_profile.profile(self._opened, self._prepared, decode_steps, self.mark)
+        result = generator_profile.profile(self._opened, self.generation, decode_steps, self.mark)
         self._profile_paths = sorted({step["path"] for step in result["steps"]})
         return result
 
@@ -289,7 +289,8 @@ class GeneratorSteps:
         return {"profile_paths": paths}
 
     @property
-    def _prepared(self) -> Generation:
+    def generation(self) -> Generation:
+        """What `prepare` fixed."""
         if self._generation is None:
             fail("input", "no prompt was given yet")
         return self._generation

@@ -53,11 +53,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def steps_of(kind: str) -> Any:
-    """Return the steps of a process that measures a `session`, a `generator` or a `pair` of sessions."""
+    """Return the steps of a process that measures a `session` or a `generator`, or compares a pair of them."""
     if kind == "pair":
         from .pair import PairSteps
 
         return PairSteps()
+    if kind == "generator_pair":
+        from .generator_pair import GeneratorPairSteps
+
+        return GeneratorPairSteps()
     if kind == "generator":
         from .generator import GeneratorSteps
 

@@ -6,23 +6,20 @@ Steps that are about one arm name it, so that whoever asks knows which one faile
 from __future__ import annotations
 
 import gc
-import os
-import random
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import inputs, running
 from .element_types import InputError, element_type_of
-from .machine import LoadMeter
 from .output_check import compare_outputs
-from .session import StepError, create_session, runtime_words
+from .pair_turns import CANDIDATE, REFERENCE, Turns
+from .session import StepError, create_session
 from .step_marks import no_mark
 from .steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-REFERENCE, CANDIDATE = "reference", "candidate"
 
 
 class PairSteps:
@@ -32,7 +29,7 @@ class PairSteps:
         self._sessions: dict[str, Any] = {}
         self._feeds: dict[str, Any] = {}
         self._runs: dict[str, Callable[[], Any]] = {}
-        self._meter: LoadMeter | None = None
+        self._turns = Turns()
         self.mark = no_mark
 
     def hello(self) -> dict[str, Any]:
@@ -88,9 +85,7 @@ class PairSteps:
         """Run `rounds` untimed rounds of one arm; the time of the first is its cold start."""
         run, times_ns = self._runs[arm], []
         for _ in range(rounds):
-            begin_ns = time.perf_counter_ns()
-            run()
-            times_ns.append(time.perf_counter_ns() - begin_ns)
+            times_ns.append(_timed_ns(run))
         return {"cold_start_ns": times_ns[0] if times_ns else None}
 
     def outputs(self, rtol: float, atol: float) -> dict[str, Any]:
@@ -108,49 +103,20 @@ class PairSteps:
         return dict(zip(names, self._runs[arm]()))
 
     def block(self, pairs: int, max_time_s: float) -> dict[str, Any]:
-        """Time pairs of rounds, in random order within each, until there are `pairs` or the time is over; at least one.
-
-        Returns:
-            `reference_ns` and `candidate_ns`, one time for each pair, `reference_first` (0 or 1 for each), and
-            `other_load` since the first block.
-        """
-        reference, candidate, clock = self._runs[REFERENCE], self._runs[CANDIDATE], time.perf_counter_ns
-        order = random.Random(os.urandom(16))
-        first_flags = [order.getrandbits(1) for _ in range(max(pairs, 1))]
-        times: tuple[list[int], list[int]] = ([], [])
-        self._meter = self._meter or LoadMeter(time.monotonic())
-        gc.collect()
-        gc.disable()
-        end_ns = clock() + int(max_time_s * 1e9)
-        arm = REFERENCE
-        try:
-            for is_first in first_flags:
-                for arm in (REFERENCE, CANDIDATE) if is_first else (CANDIDATE, REFERENCE):
-                    run, taken = (reference, times[0]) if arm == REFERENCE else (candidate, times[1])
-                    begin_ns = clock()
-                    run()
-                    taken.append(clock() - begin_ns)
-                if clock() >= end_ns:
-                    break
-        except Exception as error:
-            if not type(error).__module__.startswith("onnxruntime"):
-                raise
-            kind = "run"
-            raise StepError(kind, f"the {arm}, round {len(times[0]) + 1}: {runtime_words(error)}") from error
-        finally:
-            gc.enable()
-        return {
-            "reference_ns": times[0],
-            "candidate_ns": times[1],
-            "reference_first": first_flags[: len(times[0])],
-            "other_load": self._meter.other_load(time.monotonic()),
-        }
+        """Time pairs of rounds (see `Turns.block`); each round is its time in ns."""
+        return self._turns.block({arm: partial(_timed_ns, run) for arm, run in self._runs.items()}, pairs, max_time_s)
 
     def close(self) -> dict[str, Any]:
         """Drop both sessions."""
-        self._sessions, self._runs, self._feeds, self._meter = {}, {}, {}, None
+        self._sessions, self._runs, self._feeds, self._turns = {}, {}, {}, Turns()
         gc.collect()
         return {}
+
+
+def _timed_ns(run: Callable[[], Any]) -> int:
+    begin_ns = time.perf_counter_ns()
+    run()
+    return time.perf_counter_ns() - begin_ns
 
 
 def _listed(names: list[str]) -> str:
