@@ -268,6 +268,15 @@ ONE: Final = '"a.onnx", "b.onnx", shapes={"batch": 1}'
             "the models have inputs of other names, so that the same feeds cannot go to both: `x` in the reference",
         ),
         (f"onnx_compare({ONE}, ep='cpuu')", "unknown execution provider 'cpuu', did you mean `cpu`?"),
+        (
+            f"onnx_compare({ONE}, candidate_options={{'attention_backend': 'flash'}})",
+            "attention_backend: CPUExecutionProvider lets nobody choose its attention kernel",
+        ),
+        (f"onnx_compare({ONE}, environment={{'A': 1}})", "onnx_compare(environment=...): expected a dict of texts"),
+        (
+            f"onnx_compare({ONE}, environment={{'A': '1'}})",
+            "A can be set in a measuring process alone, and --onnxperf-isolation=none makes none",
+        ),
         (f"onnx_compare({ONE}).require()", "require(): give min_speedup, max_slowdown or both"),
         (f"onnx_compare({ONE}).require(min_speedup=0)", "require(min_speedup=...): expected a positive ratio, got 0"),
         (f"onnx_compare({ONE}).require(min_speedup='2')", "require(min_speedup=...): expected a positive ratio"),
