@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .order_statistics import spread_ratio
+from .errors import MeasurementError
+from .order_statistics import quantile, spread_ratio
 from .sample import Sample
 
 TESTED = "tested"
@@ -37,6 +38,33 @@ class Paired:
     spread_ratio: float
     """The largest IQR / median of a reference: the sensor of a machine on which nothing can be judged."""
     specs: Mapping[str, ReferenceSpec] = field(default_factory=dict)
+
+
+def of_rounds(times_ns: Sequence[float], rounds: int) -> Sequence[float]:
+    """Return one time for each round, in order: its only one, or the 25 % quantile of those it has.
+
+    The stopping rule counts what stands alone. A generation is a round: each does the same, and neighbours barely
+    correlate. Its decode steps are not. They grow with the context, each in its place, and a neighbour that wakes up
+    slows many in a row: as rounds of their own, hundreds would promise an interval that a handful of moments cannot
+    give. The quantile is that which `Paired` takes of all steps, so that both estimate the same ratio.
+
+    Args:
+        times_ns: As many of each round, one round after another.
+        rounds: At least 1.
+
+    Raises:
+        MeasurementError: They are not as many of each round.
+
+    >>> of_rounds([5, 1, 2, 3, 4, 10, 6, 7, 8, 9], 2)
+    [2.0, 7.0]
+    """
+    each, left_over = divmod(len(times_ns), rounds)
+    if not each or left_over:
+        msg = f"{len(times_ns)} times are no equal share of {rounds} rounds"
+        raise MeasurementError(msg)
+    if each == 1:
+        return times_ns
+    return [quantile(sorted(times_ns[begin : begin + each]), _QUANTILE) for begin in range(0, len(times_ns), each)]
 
 
 def paired_of(times_ns: Mapping[str, Sequence[int]], specs: Mapping[str, ReferenceSpec]) -> Paired:

@@ -19,7 +19,8 @@ from .child import generator_config
 from .child.generator_scratch import remove_directory, scratch_directory
 from .child.session import StepError
 from .inline import Kind
-from .plan import Plan, Profiled, Timing, Worker, paired_found, sizes_of
+from .looks import take_rounds
+from .plan import Plan, Profiled, Timing, Worker, sizes_of
 from .session_job import LOG_WARNING, SessionJob, check_provider, profile_severity
 from .trace import DECODER, Trace, read_trace
 
@@ -32,7 +33,7 @@ _SHORT_NAMES: Final = {"nvtensorrtrtx": "trt-rtx"}
 """GenAI's name of a provider, in lower case -> ours, where they differ."""
 
 
-_PAIRED: Final = {"ttft": "ttft", "decode": "decode_throughput"}
+_PAIRED: Final = {"ttft": "ttft", DECODE: "decode_throughput"}
 """What is timed beside a reference workload -> the metric that it judges."""
 
 
@@ -92,7 +93,8 @@ class GeneratorJob:
         first = worker.call("warm_up", rounds=plan.warmup_rounds)
         min_rounds, max_time_s = self.block_size(plan)
         block = worker.call("block", min_rounds=min_rounds, max_time_s=max_time_s)
-        paired = self._paired(worker, plan)
+        generation_ns = block["block_ns"] / len(block["rounds"])
+        paired = self._paired(worker, plan, generation_ns, has_decode=opened["new_tokens"] > 1)
         worker.close()
         generations = tuple(
             Generation(each["append_ns"], each["first_ns"], tuple(each["gaps_ns"])) for each in block["rounds"]
@@ -110,14 +112,20 @@ class GeneratorJob:
             warnings=_warnings(opened),
         )
 
-    def _paired(self, worker: Worker, plan: Plan) -> dict[str, Paired]:
-        """Time generations beside reference workloads, in a block of their own."""
+    def _paired(self, worker: Worker, plan: Plan, generation_ns: float, *, has_decode: bool) -> dict[str, Paired]:
+        """Time generations beside reference workloads, in a block of their own; a round is a generation."""
         if plan.references is None:
             return {}
-        sizes = {name: sizes_of(plan, metric) for name, metric in _PAIRED.items()}
-        min_rounds, max_time_s = self.block_size(plan)
-        found = worker.call("paired", sizes=sizes, min_rounds=min_rounds, max_time_s=max_time_s)
-        return paired_found({_PAIRED[name]: each for name, each in found.items()})
+        names = {name: metric for name, metric in _PAIRED.items() if has_decode or name != DECODE}
+        sizes = {name: sizes_of(plan, metric) for name, metric in names.items()}
+        least_rounds, max_time_s = self.block_size(plan)
+
+        def take(rounds: int) -> dict[str, Any]:
+            found = worker.call("paired", sizes=sizes, rounds=rounds)
+            return {metric: found[name] for name, metric in names.items()}
+
+        wanted = {metric: plan.references.get(metric) for metric in names.values()}
+        return take_rounds(take, wanted, round_ns=generation_ns, least_rounds=least_rounds, max_time_s=max_time_s)
 
     def profile(self, worker: Worker, plan: Plan, prefix: str) -> Profiled:
         """Warm up, profile a prefill and a few decode steps, and read the facts of each phase.

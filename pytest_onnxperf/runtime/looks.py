@@ -1,54 +1,113 @@
-"""Rounds beside a reference workload, taken until the verdict is certain or there are enough of them."""
+"""Rounds beside reference workloads, taken until the verdict of every metric is certain or there are enough of them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_onnxperf.core.paired import TESTED
+from pytest_onnxperf.core.paired import TESTED, of_rounds
 from pytest_onnxperf.core.stopping import Plan, RoundStopping
+from pytest_onnxperf.core.units import NS_PER_S
+
+from .plan import paired_found
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_onnxperf.core.compare_metrics import Beside
+    from pytest_onnxperf.core.paired import Paired
+
+_WITH_REFERENCE: Final = 4 / 3
+"""How much longer a round is with the reference workloads beside it, which take about a third of its time."""
+_MOST_AT_ONCE: Final = 10_000
+"""Rounds of one step, so that the times of a microsecond each do not fill the pipe."""
 
 
 class Looks:
     """How many rounds are to be taken next, and all that were."""
 
-    def __init__(self, beside: Beside | None, most_rounds: int) -> None:
+    def __init__(self, wanted: Mapping[str, Beside | None], least_rounds: int, most_rounds: int) -> None:
         """Begin.
 
         Args:
-            beside: Of the baseline; None, or one without limits, takes all rounds at once.
-            most_rounds: At least 1.
+            wanted: What the baseline has of each metric that is timed. One that is None, or has no limits, is never
+                certain, so that all rounds are taken.
+            least_rounds: Before them nothing is looked at.
+            most_rounds: At least 1, and at least `least_rounds`.
         """
-        self._left = most_rounds
-        self._kind = beside.kind if beside is not None else ""
-        self._stopping: RoundStopping | None = None
-        limits = beside.limits if beside is not None else None
-        if limits is not None:
-            plan = Plan(limits.worse_log, limits.worse_log, limits.calm_log, most_rounds=most_rounds)
-            self._stopping = RoundStopping(plan, stored_log=limits.stored_log)
-        self._times_ns: dict[str, list[int]] = defaultdict(list)
-        self._specs: Mapping[str, Any] = {}
+        self._least, self._left = least_rounds, most_rounds
+        self._stoppings: dict[str, tuple[str, RoundStopping] | None] = {
+            metric: _stopping(beside, most_rounds) for metric, beside in wanted.items()
+        }
+        self._times_ns: dict[str, dict[str, list[int]]] = {metric: defaultdict(list) for metric in wanted}
+        self._specs: dict[str, Mapping[str, Any]] = {}
 
     @property
     def next_rounds(self) -> int:
         """How many rounds are worth taking; 0: it is over."""
-        return min(self._left, self._stopping.until_next_look if self._stopping is not None else self._left)
+        wanted = max(self._left if each is None else each[1].until_next_look for each in self._stoppings.values())
+        return min(max(wanted, self._least) if wanted else 0, self._left, _MOST_AT_ONCE)
 
-    def add(self, found: Mapping[str, Any]) -> None:
-        """Take the answer of the step `paired`."""
-        times = found["times_ns"]
-        self._specs = found["specs"]
-        for name, values in times.items():
-            self._times_ns[name] += values
-        self._left -= len(times[TESTED])
-        if self._stopping is not None:
-            self._stopping.add(times[TESTED], times[self._kind])
+    def add(self, found: Mapping[str, Mapping[str, Any]], rounds: int) -> None:
+        """Take what the step `paired` answered for each metric: `times_ns` and `specs`.
 
-    def found(self) -> dict[str, Any]:
-        """Return all rounds, in the form of one answer."""
-        return {"times_ns": dict(self._times_ns), "specs": self._specs}
+        Args:
+            found: Metric -> answer.
+            rounds: Of which each time list holds one time, or several, equally many of each.
+
+        Raises:
+            MeasurementError: Times are no equal share of the rounds.
+        """
+        self._left -= rounds
+        self._least -= rounds
+        for metric, answer in found.items():
+            times, stopping = answer["times_ns"], self._stoppings[metric]
+            self._specs[metric] = answer["specs"]
+            for name, values in times.items():
+                self._times_ns[metric][name] += values
+            if stopping is not None:
+                kind, rule = stopping
+                rule.add(of_rounds(times[TESTED], rounds), of_rounds(times[kind], rounds))
+
+    def found(self) -> dict[str, Paired]:
+        """Return the sums of all rounds."""
+        return paired_found(
+            {
+                metric: {"times_ns": dict(times), "specs": self._specs[metric]}
+                for metric, times in self._times_ns.items()
+                if times
+            }
+        )
+
+
+def take_rounds(
+    take: Callable[[int], Mapping[str, Mapping[str, Any]]],
+    wanted: Mapping[str, Beside | None],
+    *,
+    round_ns: float,
+    least_rounds: int,
+    max_time_s: float,
+) -> dict[str, Paired]:
+    """Take rounds in pieces and look after each, as `core.stopping` plans it.
+
+    Args:
+        take: Does the step `paired` of so many rounds, and returns its answer for each metric.
+        wanted: As `Looks` takes it.
+        round_ns: Usual time of a round alone.
+        least_rounds: At least 1.
+        max_time_s: Time for more of them.
+    """
+    most_rounds = max(int(max_time_s * NS_PER_S / (_WITH_REFERENCE * max(round_ns, 1.0))), least_rounds)
+    looks = Looks(wanted, least_rounds, most_rounds)
+    while rounds := looks.next_rounds:
+        looks.add(take(rounds), rounds)
+    return looks.found()
+
+
+def _stopping(beside: Beside | None, most_rounds: int) -> tuple[str, RoundStopping] | None:
+    """Return the kind of reference and the rule; None where a metric has no limits."""
+    if beside is None or beside.limits is None:
+        return None
+    limits = beside.limits
+    plan = Plan(limits.worse_log, limits.worse_log, limits.calm_log, most_rounds=most_rounds)
+    return beside.kind, RoundStopping(plan, stored_log=limits.stored_log)

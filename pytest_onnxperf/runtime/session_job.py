@@ -12,14 +12,13 @@ from pytest_onnxperf.core.fallback import with_reason
 from pytest_onnxperf.core.ort_log import read_log
 from pytest_onnxperf.core.providers import CPU, Provider
 from pytest_onnxperf.core.sample import Sample
-from pytest_onnxperf.core.units import NS_PER_S
 
 from .child.protocol import Array
 from .devices import NVIDIA
 from .inline import Kind
-from .looks import Looks
+from .looks import take_rounds
 from .model_files import check_free_dimensions, model_files
-from .plan import Plan, Profiled, Timing, Worker, paired_found, sizes_of
+from .plan import Plan, Profiled, Timing, Worker, sizes_of
 from .trace import read_trace
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ LOG_WARNING: Final = 2
 
 
 _JUDGED: Final = "latency_p50"
-_WITH_REFERENCE: Final = 4 / 3
-"""How much longer a round is with the reference workload beside it, which takes about a third of its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +101,12 @@ class SessionJob:
         """Time rounds beside the reference workload, in a block of their own: they slow each other a little."""
         if plan.references is None:
             return {}
-        wanted = plan.references.get(_JUDGED)
-        most_rounds = max(int(plan.max_time_s * NS_PER_S / (_WITH_REFERENCE * max(round_ns, 1.0))), plan.min_rounds)
-        looks = Looks(wanted, most_rounds)
         sizes = sizes_of(plan, _JUDGED)
-        while rounds := looks.next_rounds:
-            looks.add(worker.call("paired", sizes=sizes, rounds=rounds))
-        return paired_found({_JUDGED: looks.found()})
+        return take_rounds(
+            lambda rounds: {_JUDGED: worker.call("paired", sizes=sizes, rounds=rounds)},
+            {_JUDGED: plan.references.get(_JUDGED)},
+            round_ns=round_ns, least_rounds=plan.min_rounds, max_time_s=plan.max_time_s,
+        )  # fmt: skip
 
     def profile(self, worker: Worker, plan: Plan, prefix: str) -> Profiled:
         """Warm up, profile a few runs, and read their facts.

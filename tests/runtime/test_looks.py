@@ -1,46 +1,112 @@
-"""Rounds are taken until the verdict is certain."""
+"""Rounds are taken until the verdict of every metric is certain."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from pytest_onnxperf.core.compare_metrics import Beside
 from pytest_onnxperf.core.decide import StoredLimits
-from pytest_onnxperf.runtime.looks import Looks
+from pytest_onnxperf.core.errors import MeasurementError
+from pytest_onnxperf.core.paired import Paired, ReferenceSpec
+from pytest_onnxperf.runtime.looks import Looks, take_rounds
 
-LIMITS = Beside({}, StoredLimits(stored_log=0.0, calm_log=0.02, worse_log=0.05), "compute")
+BESIDE = Beside({}, StoredLimits(stored_log=0.0, calm_log=0.02, worse_log=0.05), "compute")
+SPEC: dict[str, Any] = {"size": {"repeats": 1}, "version": 1, "checksum": "1"}
+SPECS = {"compute": ReferenceSpec({"repeats": 1}, 1, "1")}
+GOOD, BAD, BETWEEN = 1000, 1500, 1045
+STEPS = 7
 
 
-def answers(looks: Looks, tested_ns: int, reference_ns: int = 1000) -> int:
-    """Answer until it is over, and return the rounds that were taken."""
+def answer(tested_ns: int, rounds: int, each: int = 1) -> dict[str, Any]:
+    """What the step answers: what a machine adds is up to 2 %, the same each time; steps grow from first to last."""
+    times: dict[str, list[int]] = {"tested": [], "compute": []}
+    for place in range(rounds):
+        times["tested"] += [tested_ns + tested_ns * (place % 5) // 250 + 100 * step for step in range(each)]
+        times["compute"] += [1000 + 1000 * (place % 7) // 350] * (each if each == 1 else each + 1)
+    return {"times_ns": times, "specs": {"compute": SPEC}}
+
+
+def answers(looks: Looks, **tested_ns: int) -> int:
+    """Answer until it is over, and return the rounds that were taken; a metric `decode` has several times a round."""
     count = 0
     while rounds := looks.next_rounds:
-        # What a machine adds: up to 2 %, the same each time.
-        times = {
-            "tested": [tested_ns + tested_ns * (i % 5) // 250 for i in range(rounds)],
-            "compute": [reference_ns + reference_ns * (i % 7) // 350 for i in range(rounds)],
+        found = {
+            metric: answer(value, rounds, STEPS if metric == "decode" else 1) for metric, value in tested_ns.items()
         }
-        looks.add({"times_ns": times, "specs": {}})
+        looks.add(found, rounds)
         count += rounds
-    assert len(looks.found()["times_ns"]["tested"]) == count
     return count
 
 
 @pytest.mark.parametrize(
     ("tested_ns", "is_early"),
-    [pytest.param(1000, True, id="good"), pytest.param(1500, True, id="bad"), pytest.param(1045, False, id="between")],
+    [
+        pytest.param(GOOD, True, id="good"),
+        pytest.param(BAD, True, id="bad"),
+        pytest.param(BETWEEN, False, id="between"),
+    ],
 )
 def test_clear_cases_end_early_and_others_take_all(tested_ns: int, is_early: bool) -> None:
-    count = answers(Looks(LIMITS, 2000), tested_ns)
+    count = answers(Looks({"latency": BESIDE}, 10, 2000), latency=tested_ns)
     assert count < 200 if is_early else count == 2000
 
 
-def test_without_limits_all_rounds_are_one_step() -> None:
-    for without in (None, Beside({})):
-        looks = Looks(without, 300)
-        assert looks.next_rounds == 300
-        assert answers(looks, 1000) == 300
+@pytest.mark.parametrize(
+    ("ttft_ns", "decode_ns", "is_early"),
+    [(GOOD, GOOD, True), (GOOD, BAD, True), (BAD, BAD, True), (GOOD, BETWEEN, False), (BETWEEN, GOOD, False)],
+)
+def test_every_metric_must_be_certain(ttft_ns: int, decode_ns: int, is_early: bool) -> None:
+    # Steps of a round are 0 to 600 ns slower than its first: their quantile is 150 ns above it.
+    looks = Looks({"ttft": BESIDE, "decode": BESIDE}, 10, 500)
+    count = answers(looks, ttft=ttft_ns, decode=decode_ns - 150)
+    assert count < 200 if is_early else count == 500
 
 
-def test_no_more_than_the_most_rounds_are_taken() -> None:
-    assert answers(Looks(LIMITS, 7), 1000) == 7
+@pytest.mark.parametrize("without", [None, Beside({})])
+def test_a_metric_without_limits_is_never_certain(without: Beside | None) -> None:
+    alone = Looks({"latency": without}, 10, 300)
+    assert alone.next_rounds == 300
+    assert answers(alone, latency=GOOD) == 300
+    assert answers(Looks({"ttft": BESIDE, "decode": without}, 10, 300), ttft=GOOD, decode=GOOD) == 300
+
+
+@pytest.mark.parametrize("tested_ns", [GOOD, BAD, BETWEEN])
+def test_no_more_than_the_most_rounds_are_taken_and_no_fewer_than_the_least(tested_ns: int) -> None:
+    assert answers(Looks({"latency": BESIDE}, 1, 7), latency=tested_ns) == 7
+    assert answers(Looks({"latency": BESIDE}, 450, 450), latency=tested_ns) == 450
+    assert answers(Looks({"latency": BESIDE}, 450, 2000), latency=tested_ns) == (2000 if tested_ns == BETWEEN else 450)
+
+
+def test_a_step_is_never_asked_for_more_rounds_than_fit_into_its_answer() -> None:
+    assert Looks({"latency": None}, 10, 200_000).next_rounds == 10_000
+
+
+def test_times_that_are_no_equal_share_of_the_rounds_are_refused() -> None:
+    looks = Looks({"decode": BESIDE}, 10, 100)
+    with pytest.raises(MeasurementError, match="9 times are no equal share of 4 rounds"):
+        looks.add({"decode": answer(GOOD, 3, 3)}, 4)
+
+
+@pytest.mark.parametrize(
+    ("least", "max_time_s", "rounds", "tested_ns"),
+    [
+        pytest.param(10, 0.0, 10, 1004.0, id="the least, without time"),
+        pytest.param(10, 12e-6, 10, 1004.0, id="the least, in the time of 9"),
+        pytest.param(10, 16e-6, 12, 1003.0, id="as many as the time allows"),
+    ],
+)
+def test_a_round_beside_references_takes_a_third_more_time(
+    least: int, max_time_s: float, rounds: int, tested_ns: float
+) -> None:
+    pieces: list[int] = []
+
+    def take(count: int) -> dict[str, Any]:
+        pieces.append(count)
+        return {"latency": answer(GOOD, count)}
+
+    found = take_rounds(take, {"latency": None}, round_ns=1000, least_rounds=least, max_time_s=max_time_s)
+
+    assert pieces == [rounds]
+    assert found == {"latency": Paired(tested_ns, {"compute": 1002.0}, found["latency"].spread_ratio, SPECS)}

@@ -44,6 +44,7 @@ class GeneratorSteps:
         self._generation: Generation | None = None
         self._tokenizer: Any = None
         self._profile_paths: list[str] = []
+        self._paired: generator_paired.PairedGenerations | None = None
         self.mark = no_mark
 
     @property
@@ -75,11 +76,8 @@ class GeneratorSteps:
             StepError: onnxruntime_genai does not import, or is older than 0.11 (`runtime`).
         """
         genai = generator_model.import_genai()
-        versions = {
-            **generator_model.runtime_versions(genai),
-            "numpy": str(np.__version__),
-            "python": platform.python_version(),
-        }
+        own = {"numpy": str(np.__version__), "python": platform.python_version()}
+        versions = {**generator_model.runtime_versions(genai), **own}
         return {"versions": versions, "features": generator_model.features(genai), "cores": cores()}
 
     def open(self, job: dict[str, Any]) -> dict[str, Any]:
@@ -145,6 +143,7 @@ class GeneratorSteps:
         given = generator_prompt.Given(prompt_tokens, prompt, tokens, batch_size, list(images), list(audios))
         made = generator_prompt.make(opened, lambda: self.tokenizer, given)
         self._generation = generation = generator_rounds.Generation(opened, made, new_tokens, share_buffer, options)
+        self._paired = None
         return {
             "prompt_tokens": made.prompt_tokens,
             "batch_size": made.batch_size,
@@ -190,13 +189,14 @@ class GeneratorSteps:
                 gc.enable()
 
     def block(self, min_rounds: int, max_time_s: float) -> dict[str, Any]:
-        """Run rounds for `max_time_s`, at least `min_rounds`, with the garbage collector off."""
+        """Run rounds for `max_time_s`, at least `min_rounds`, no garbage collector; `block_ns` is all of it."""
         generation, clock = self.generation, time.perf_counter_ns
         rounds: list[dict[str, Any]] = []
         gc.collect()
         gc.disable()
         meter = LoadMeter(time.monotonic())
-        end_ns = clock() + int(max_time_s * 1e9)
+        begin_ns = clock()
+        end_ns = begin_ns + int(max_time_s * 1e9)
         try:
             while True:
                 rounds.append(generation.round())
@@ -205,21 +205,25 @@ class GeneratorSteps:
                     break
         finally:
             gc.enable()
-        other_load = meter.other_load(time.monotonic())
-        return {"rounds": rounds, "other_load": other_load, "peak_rss_bytes": peak_rss_bytes()}
+        block_ns = clock() - begin_ns
+        other = {"other_load": meter.other_load(time.monotonic()), "peak_rss_bytes": peak_rss_bytes()}
+        return {"rounds": rounds, "block_ns": block_ns, **other}
 
-    def paired(self, sizes: dict[str, dict[str, dict[str, int]]], min_rounds: int, max_time_s: float) -> dict[str, Any]:
+    def paired(self, sizes: dict[str, dict[str, dict[str, int]]], rounds: int) -> dict[str, Any]:
         """Time generations beside reference workloads: those of `ttft` between generations, of `decode` between steps.
 
+        A step with the same sizes goes on with the same workloads.
+
         Args:
-            sizes: `ttft` and `decode` -> kind -> size; an empty size is found here.
-            min_rounds: Generations at least.
-            max_time_s: For more of them.
+            sizes: `ttft`, and `decode` for more than one token -> kind -> size; an empty size is found here.
+            rounds: Generations.
 
         Returns:
-            For each of the two `times_ns` (`tested` and each kind) and `specs` (kind -> `size`, `version`, `checksum`).
+            For each in `sizes` `times_ns` (`tested` and each kind) and `specs` (kind -> `size`, `version`, `checksum`).
         """
-        return generator_paired.paired(self.generation, sizes, min_rounds, max_time_s)
+        if self._paired is None or self._paired.sizes != sizes:
+            self._paired = generator_paired.PairedGenerations(self.generation, sizes)
+        return self._paired.take(rounds)
 
     def load(self, concurrency: int, min_rounds: int, max_time_s: float) -> dict[str, Any]:
         """Run the prepared prompt as requests at once through the engine; see `generator_engine.run_block`.
@@ -280,7 +284,7 @@ class GeneratorSteps:
 
     def close(self) -> dict[str, Any]:
         """Drop everything, which completes session-level profiles; `profile_paths` are the files there are."""
-        self._generation = self._tokenizer = None
+        self._generation = self._tokenizer = self._paired = None
         if self._loaded is not None:
             self._loaded.close()
         self._loaded = None

@@ -12,15 +12,56 @@ from .reference import TESTED, prepared
 if TYPE_CHECKING:
     from .generator_rounds import Generation
 
-_MOST_ROUNDS = 10_000
+
+class PairedGenerations:
+    """Takes as many generations as are asked for, again and again, beside the same reference workloads.
+
+    They stay from one piece to the next: their sizes are found once, and the memory reference walks on where it was.
+    """
+
+    def __init__(self, generation: Generation, sizes: dict[str, dict[str, dict[str, int]]]) -> None:
+        """Prepare the workloads (see `GeneratorSteps.paired`)."""
+        self.sizes = sizes
+        self._generation = generation
+        first_ns, steps_ns = generation.interleaved_round(lambda: None)
+        usual_ns = {"ttft": first_ns, "decode": sorted(steps_ns)[len(steps_ns) // 2] if steps_ns else first_ns}
+        self._sides = {name: _Side(kinds, usual_ns[name]) for name, kinds in sizes.items()}
+
+    def take(self, rounds: int) -> dict[str, Any]:
+        """Time so many generations, with the garbage collector off."""
+        for side in self._sides.values():
+            side.clear()
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(rounds):
+                self._generate()
+        finally:
+            gc.enable()
+        return {name: side.found() for name, side in self._sides.items()}
+
+    def _generate(self) -> None:
+        ttft, decode = self._sides["ttft"], self._sides.get("decode")
+        is_before = random.random() < 0.5
+        if is_before:
+            ttft.run()
+        first_ns, steps_ns = self._generation.interleaved_round(decode.run if decode else lambda: None)
+        ttft.times_ns[TESTED].append(first_ns)
+        if decode is not None:
+            decode.times_ns[TESTED] += steps_ns
+        if not is_before:
+            ttft.run()
 
 
 class _Side:
-    """The reference workloads of one metric, and the times."""
+    """The reference workloads of one metric, and the times of a piece."""
 
     def __init__(self, sizes: dict[str, dict[str, int]], usual_ns: int) -> None:
         self._references = prepared(sizes, usual_ns)
-        self.times_ns: dict[str, list[int]] = {TESTED: [], **{kind: [] for kind in sizes}}
+        self.times_ns: dict[str, list[int]] = {}
+
+    def clear(self) -> None:
+        self.times_ns = {TESTED: [], **{each.kind: [] for each in self._references}}
 
     def run(self) -> None:
         """Run each reference once, in random order."""
@@ -32,33 +73,3 @@ class _Side:
 
     def found(self) -> dict[str, Any]:
         return {"times_ns": self.times_ns, "specs": {each.kind: each.described() for each in self._references}}
-
-
-def paired(
-    generation: Generation, sizes: dict[str, dict[str, dict[str, int]]], min_rounds: int, max_time_s: float
-) -> dict[str, Any]:
-    """Time generations (see `GeneratorSteps.paired`)."""
-    first_ns, steps_ns = generation.interleaved_round(lambda: None)
-    sides = {"ttft": _Side(sizes.get("ttft", {}), first_ns)}
-    if steps_ns:
-        sides["decode"] = _Side(sizes.get("decode", {}), sorted(steps_ns)[len(steps_ns) // 2])
-    ttft, decode = sides["ttft"], sides.get("decode")
-    end_ns = time.perf_counter_ns() + int(max_time_s * 1e9)
-    gc.collect()
-    gc.disable()
-    try:
-        for count in range(_MOST_ROUNDS):
-            if count >= min_rounds and time.perf_counter_ns() >= end_ns:
-                break
-            is_before = random.random() < 0.5
-            if is_before:
-                ttft.run()
-            first_ns, steps_ns = generation.interleaved_round(decode.run if decode else lambda: None)
-            ttft.times_ns[TESTED].append(first_ns)
-            if decode is not None:
-                decode.times_ns[TESTED] += steps_ns
-            if not is_before:
-                ttft.run()
-    finally:
-        gc.enable()
-    return {name: side.found() for name, side in sides.items()}
