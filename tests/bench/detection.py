@@ -4,7 +4,8 @@
 runs each pair of files, as baseline and as current, through pytest-benchmark's own compare-fail, Mann-Whitney, and the
 rules of `pytest_onnxperf.core`. It prints false alarms with 95 % intervals, detection, and processes and rounds spent,
 with `--json` a list of objects, and exits with 1 where a target is missed. `--live N` measures N processes of each kind
-afresh first, with models that are really 3, 5 and 10 % larger, into DIR or a temporary directory, and replays those.
+afresh first, with models that are really 3, 5 and 10 % larger, into DIR or a temporary directory, and replays those;
+`--live-decoders N` likewise, of GenAI decoders of 3 and of 48 MB. How processes of one model differ is printed too.
 
 Shares are of 1 in JSON and of 100 in the table. Stored processes are consecutive ones, and so are those of a check.
 """
@@ -16,6 +17,7 @@ import functools
 import json
 import sys
 import tempfile
+from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,7 +27,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench import detection_rules as rules
-from tests.bench.replay import Process, Recording, consecutive, files, lines, load
+from tests.bench.replay import BESIDE, Process, Recording, consecutive, files, lines, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +40,7 @@ DRAWS: Final = 600
 SEED: Final = 7
 FALSE_ALARMS: Final = {
     "stored-reference": 0.01,
+    "stored-generator": 0.01,
     "stored-raw": 0.02,
     "ab-one-process": 0.01,
     "ab-two-processes": 0.01,
@@ -50,6 +53,8 @@ DETECTION: Final = {
 PROCESSES: Final = {"stored-reference": 1.2}
 ROUNDS: Final = 0.5
 """Of the fixed number: the most that an early stop may spend on unchanged pairs and on pairs at +10 %."""
+SAME_VERDICT: Final = 0.98
+"""Share of the checks, at each slowdown, in which an early stop says what the whole block says."""
 EARLY: Final = "-early"
 
 
@@ -109,11 +114,12 @@ def stored_rules(old: Recording, new: Recording) -> Iterator[Result]:
         cases: list[tuple[str, int, Callable[[Process], float], StoredCheck]]
         if series == "single":
             cases = [("stored-raw", rules.STORED_RAW, rules.raw_value, rules.raw_check)]
-        elif series.startswith("reference"):
+        elif series.startswith(tuple(BESIDE.values())):
             beside, stored_count = rules.reference_value, rules.STORED_REFERENCE
+            name = f"stored-{series.partition(' ')[0]}"
             cases = [
-                ("stored-reference", stored_count, beside, rules.reference_check),
-                ("stored-reference" + EARLY, stored_count, beside, rules.reference_check_early),
+                (name, stored_count, beside, rules.reference_check),
+                (name + EARLY, stored_count, beside, rules.reference_check_early),
             ]
         else:
             continue
@@ -182,6 +188,10 @@ def _with_rounds(found: list[tuple[Result, dict[int, list[Check]]]]) -> Iterator
                 percent: sum(check.rounds for check in checks[percent]) / max(sum(c.rounds for c in fixed[percent]), 1)
                 for percent in sorted(checks)
             }
+            each.same_verdict = {
+                percent: _mean([a.is_alarm is b.is_alarm for a, b in zip(fixed[percent], checks[percent], strict=True)])
+                for percent in sorted(checks)
+            }
         yield each
 
 
@@ -199,6 +209,9 @@ def judge(each: Result) -> list[str]:
     for percent in (0, 10):
         if each.rounds_ratio.get(percent, 0) > ROUNDS:
             missed.append(f"{each.rounds_ratio[percent]:.0%} of the rounds at +{percent} % > {ROUNDS:.0%}")
+    for percent, share in each.same_verdict.items():
+        if rule == "stored-generator" and share < SAME_VERDICT:
+            missed.append(f"the same verdict at +{percent} % in {share:.1%} < {SAME_VERDICT:.0%}")
     return missed
 
 
@@ -209,6 +222,26 @@ def stopping_at_its_limit(recordings: Sequence[Recording]) -> Iterator[tuple[str
             if processes := recording.series.get(series, {}).get(0):
                 wrong = rules.false_certain([rules.log_ratios(each) for each in processes], times=5, seed=SEED)
                 yield f"{recording.name} {series}", *wrong
+
+
+def variations(recordings: Sequence[Recording]) -> Iterator[str]:
+    """Yield a line for each model that was timed beside references: how its unchanged processes differ."""
+    for recording in recordings:
+        models: dict[str, dict[str, list[Process]]] = defaultdict(dict)
+        for series, by_percent in recording.series.items():
+            first, _, rest = series.partition(" ")
+            if first in BESIDE.values() and len(by_percent.get(0, [])) > 2:
+                model, _, kind = rest.rpartition("_")
+                models[model or "session"][kind] = by_percent[0]
+        for model, by_kind in models.items():
+            if len({len(each) for each in by_kind.values()}) == 1:
+                found = rules.variation(by_kind)
+                beside = "".join(f", / {kind} {spread:.2%}" for kind, spread in found.beside.items())
+                fit = f"{found.fit.spread_log:.2%} by {found.fit.kind}" if found.fit.spread_log else "unknown"
+                yield (
+                    f"between {found.processes} processes, {recording.name} {model}: "
+                    f"raw {found.raw:.2%}{beside}, chosen {fit}"
+                )
 
 
 def replay(directory: Path) -> tuple[list[Result], list[Recording]]:
@@ -232,19 +265,22 @@ def row(each: Result) -> str:
     names = " > ".join(dict.fromkeys(name.partition(".")[0] for name in (each.baseline, each.current)))
     detection = "/".join(f"{each.detection[p]:.0%}" if p in each.detection else "-" for p in (3, 5, 10))
     rounds = "/".join(f"{each.rounds_ratio[p]:.0%}" for p in (0, 10) if p in each.rounds_ratio)
+    same = "/".join(f"{each.same_verdict[p]:.1%}" for p in (0, 5, 10) if p in each.same_verdict)
     return (
         f"{each.rule:<28}{f'{names} {each.reference}':<30}{each.false_alarms:6.1%} [{low:5.1%},{high:6.1%}]  "
-        f"{detection:<16}{each.processes_per_check:5.2f}  {each.noisy:5.0%}  {rounds:<9}"
+        f"{detection:<16}{each.processes_per_check:5.2f}  {each.noisy:5.0%}  {rounds:<9} {same:<19} "
         f"{'MISSED: ' + '; '.join(each.missed) if each.missed else ''}"
     ).rstrip()
 
 
 def report(results: Sequence[Result], recordings: Sequence[Recording], directory: Path) -> bool:
     """Print the table and return whether every target is reached."""
-    heads = ("rule", "files", "false alarms", "+3/+5/+10 %", "procs", "noisy", "rounds, same/+10 %")
+    heads = ("rule", "files", "false alarms", "+3/+5/+10 %", "procs", "noisy", "rounds, same/+10 %; same verdict")
     print(f"{heads[0]:<28}{heads[1]:<30}{heads[2]:<23}{heads[3]:<16}{heads[4]:>5}  {heads[5]:>5}  {heads[6]}")
     for each in results:
         print(row(each))
+    for line in variations(recordings):
+        print(line)
     is_kept = True
     for name, worse, ok in stopping_at_its_limit(recordings):
         is_kept &= worse <= 0.01 and ok <= 0.05
@@ -268,6 +304,9 @@ def main() -> int:
     parser.add_argument("directory", type=Path, nargs="?", metavar="DIR", help="Files of recorded processes")
     parser.add_argument("--json", action="store_true", help="Print a list of objects instead of a table")
     parser.add_argument("--live", type=int, default=0, metavar="N", help="Measure N processes of each kind first")
+    parser.add_argument(
+        "--live-decoders", type=int, default=0, metavar="N", help="Measure N processes of each size of decoder first"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         directory = options.directory or Path(temporary)
@@ -275,9 +314,14 @@ def main() -> int:
             from tests.bench.detection_live import measure
 
             measure(directory, options.live)
-        elif options.directory is None or not directory.is_dir() or not files(directory):
+        if options.live_decoders:
+            from tests.bench.detection_live import measure_decoders
+
+            measure_decoders(directory, options.live_decoders)
+        if not directory.is_dir() or not files(directory):
             parser.error(
-                "needs a DIR with .jsonl or .jsonl.gz files of recorded processes (see replay.py), or --live N"
+                "needs a DIR with .jsonl or .jsonl.gz files of recorded processes (see replay.py), --live N, or "
+                "--live-decoders N"
             )
         results, recordings = replay(directory)
         if not results:

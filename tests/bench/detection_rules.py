@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_onnxperf.core.decide import RAW_DRIFT_LOG, judge_stored, stored_limits
 from pytest_onnxperf.core.order_statistics import quantile
+from pytest_onnxperf.core.paired import Paired, of_rounds
 from pytest_onnxperf.core.pairs import judge_pairs, median_of_three
 from pytest_onnxperf.core.reference_fit import Fit, apply, best_reference, is_noisy_reference
 from pytest_onnxperf.core.states import State
@@ -57,6 +58,8 @@ class Result:
     reference: str = ""
     rounds_ratio: dict[int, float] = field(default_factory=dict)
     """By slowdown: rounds spent over those of the rule with a fixed number."""
+    same_verdict: dict[int, float] = field(default_factory=dict)
+    """By slowdown: share of the checks in which both raise an alarm, or neither."""
     missed: list[str] = field(default_factory=list)
 
 
@@ -104,8 +107,13 @@ def raw_value(process: Process) -> float:
 
 def reference_value(process: Process, rounds: int | None = None) -> float:
     """p25(tested) / p25(reference) of the first so many rounds, or all."""
-    reference, tested = (quantile(np.sort(each[:rounds]).tolist(), 0.25) for each in process.data)
+    reference, tested = (p25(each) for each in process.first(rounds or process.rounds))
     return tested / reference
+
+
+def p25(times_ns: NDArray[np.float64]) -> float:
+    """The 25 % quantile."""
+    return quantile(np.sort(times_ns).tolist(), 0.25)
 
 
 def stored_check(
@@ -128,7 +136,7 @@ def raw_check(stored: Sequence[float], current: Sequence[Process]) -> Check:
 
 def reference_check(stored: Sequence[float], current: Sequence[Process]) -> Check:
     """Ratios to a reference, K = 5."""
-    return _beside_reference(stored, current, lambda process: len(process.data[1]))
+    return _beside_reference(stored, current, lambda process: process.rounds)
 
 
 def reference_check_early(stored: Sequence[float], current: Sequence[Process]) -> Check:
@@ -137,9 +145,9 @@ def reference_check_early(stored: Sequence[float], current: Sequence[Process]) -
     assert limits is not None
 
     def stop(process: Process) -> int:
-        plan = Plan(limits.worse_log, limits.worse_log, limits.calm_log, most_rounds=len(process.data[1]))
+        plan = Plan(limits.worse_log, limits.worse_log, limits.calm_log, most_rounds=process.rounds)
         stopping = RoundStopping(plan, stored_log=limits.stored_log)
-        reference, tested = (each.tolist() for each in process.data)
+        reference, tested = (of_rounds(each.tolist(), process.rounds) for each in process.data)
         return stopped_after(stopping, lambda begin, end: stopping.add(tested[begin:end], reference[begin:end]))
 
     return _beside_reference(stored, current, stop)
@@ -153,7 +161,7 @@ def _beside_reference(stored: Sequence[float], current: Sequence[Process], count
         count = count_of(process)
         rounds += count
         values.append(reference_value(process, count))
-        noisy.append(is_noisy_reference(process.data[0][:count].tolist()))
+        noisy.append(is_noisy_reference(process.first(count)[0].tolist()))
         verdict = judge_stored(stored, values, tolerance=TOLERANCE_REFERENCE, better="less")
         if len(values) == 1 and not (verdict.is_suspicious or noisy[0]):
             break
@@ -231,6 +239,33 @@ def clopper_pearson(share: float, count: int) -> tuple[float, float]:
     low = float(betaincinv(hits, count - hits + 1, 0.025)) if hits > 0 else 0.0
     high = float(betaincinv(hits + 1, count - hits, 0.975)) if hits < count else 1.0
     return low, min(high, 1.0) if not math.isnan(high) else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """How processes of one model differ: standard deviations of logarithms, of 1."""
+
+    processes: int
+    raw: float
+    beside: dict[str, float]
+    """Kind of reference -> of the ratio to it."""
+    fit: Fit
+    """What the plugin would choose for all of them as a baseline."""
+
+
+def variation(by_kind: dict[str, list[Process]]) -> Variation:
+    """Return it for processes that were timed beside references of several kinds, in the same order for each."""
+    kinds = sorted(by_kind)
+    paired = [
+        Paired(p25(each[0].data[1]), {kind: p25(one.data[0]) for kind, one in zip(kinds, each, strict=True)}, 0.0)
+        for each in zip(*(by_kind[kind] for kind in kinds), strict=True)
+    ]
+    beside = {kind: _spread([each.tested_ns / each.references_ns[kind] for each in paired]) for kind in kinds}
+    return Variation(len(paired), _spread([each.tested_ns for each in paired]), beside, best_reference(paired))
+
+
+def _spread(values: Sequence[float]) -> float:
+    return float(np.std(np.log(values), ddof=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 A line holds `kind`, `t0` (wall clock at the start, s) and `data`, one or two lists of round times in ns. Kinds: `A` the
 base and `B5` one that is 5 % slower; `dAA`, `dA5` both in one process, in random order within each pair; `pAA`, `pA5`
-two processes stepped in turn; `rnp100`, `rnp105` the model (the second list) beside a reference `np` (the first).
+two processes stepped in turn; `rnp100`, `rnp105` the model (the second list) beside a reference `np` (the first);
+`gtiny_decode_memory105` the same of a generator, whose lists hold several times for each of its `rounds` generations.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _KINDS: Final = (
     (re.compile(r"^dA(?:(A)|(\d+))$"), "pairs"),
     (re.compile(r"^pA(?:(A)|(\d+))$"), "lockstep"),
 )
-_REFERENCE: Final = re.compile(r"^r([a-z_]+)(\d+)$")
+_REFERENCE: Final = re.compile(r"^([rg])([a-z_]+)(\d+)$")
+BESIDE: Final = {"r": "reference", "g": "generator"}
+"""First letter of a kind that was timed beside a reference -> first word of its series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,12 @@ class Process:
 
     start_s: float
     data: tuple[NDArray[np.float64], ...]
+    rounds: int
+    """Each list holds equally many times of each."""
+
+    def first(self, rounds: int) -> tuple[NDArray[np.float64], ...]:
+        """Return the times of the first so many rounds."""
+        return tuple(each[: len(each) // self.rounds * rounds] for each in self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +58,15 @@ class Recording:
 def series_of(kind: str) -> tuple[str, int]:
     """Return the series and the slowdown of a kind.
 
-    >>> series_of("dA5"), series_of("rnp103")
-    (('pairs', 5), ('reference np', 3))
+    >>> series_of("dA5"), series_of("rnp103"), series_of("gtiny_ttft_compute100")
+    (('pairs', 5), ('reference np', 3), ('generator tiny_ttft_compute', 0))
     """
     for pattern, series in _KINDS:
         if found := pattern.match(kind):
             return series, 0 if found[1] else int(found[2])
     if found := _REFERENCE.match(kind):
-        return f"reference {found[1]}", int(found[2]) - 100
-    msg = f"{kind!r} is no kind of recorded process: A, B5, dA5, pA5 and rnp105 are"
+        return f"{BESIDE[found[1]]} {found[2]}", int(found[3]) - 100
+    msg = f"{kind!r} is no kind of recorded process: A, B5, dA5, pA5, rnp105 and gtiny_ttft_compute105 are"
     raise ValueError(msg)
 
 
@@ -82,7 +91,7 @@ def load(path: Path) -> Recording | None:
             return None
         name, percent = series_of(each["kind"])
         data = tuple(np.array(rounds, float) for rounds in each["data"])
-        series[name][percent].append(Process(each["t0"], data))
+        series[name][percent].append(Process(each["t0"], data, each.get("rounds", len(data[0]))))
     for by_percent in series.values():
         for processes in by_percent.values():
             processes.sort(key=lambda process: process.start_s)
