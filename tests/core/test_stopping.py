@@ -8,6 +8,7 @@ import random
 import pytest
 
 from pytest_onnxperf.core.errors import MeasurementError
+from pytest_onnxperf.core.paired import of_rounds
 from pytest_onnxperf.core.stopping import Decision, PairStopping, Plan, RoundStopping, Stopping, pair_plan
 
 
@@ -61,6 +62,46 @@ def test_rounds_beside_a_reference_are_judged_by_their_ratio() -> None:
     assert slow_machine.add([13_000] * 30, [1_300] * 30) is Decision.CERTAIN_OK
     slow_model = RoundStopping(plan, stored_log=math.log(10))
     assert slow_model.add([13_000] * 30, [1_000] * 30) is Decision.CERTAIN_WORSE
+
+
+STEPS = 24
+GENERATIONS = 100
+
+
+def generations_until(seed: int, *, each_step_is_a_round: bool) -> Decision:
+    """Take generations of which the 25 % quantile is just at the limit; the steps of one share what slows them."""
+    generator = random.Random(seed)
+    limit, spread = 0.05, 0.05
+    share = STEPS if each_step_is_a_round else 1
+    stopping = RoundStopping(Plan(limit, limit, 0.02, most_rounds=GENERATIONS * share), stored_log=0.0)
+    decision = Decision.GO_ON
+    while decision is Decision.GO_ON:
+        count = math.ceil(stopping.until_next_look / share)
+        slowed = [limit + generator.gauss(0.6745, 1) * spread for _ in range(count)]  # 0 at its 25 % quantile
+        times = [math.exp(each + generator.gauss(0, 0.001)) for each in slowed for _ in range(STEPS)]
+        rounds = times if each_step_is_a_round else of_rounds(times, count)
+        decision = stopping.add(rounds)
+    return decision
+
+
+def test_steps_of_a_generation_count_once_since_they_share_what_slows_them() -> None:
+    by_generation, by_step = (
+        sum(
+            generations_until(seed, each_step_is_a_round=each_step_is_a_round) is Decision.CERTAIN_WORSE
+            for seed in range(200)
+        )
+        for each_step_is_a_round in (False, True)
+    )
+    assert by_generation <= 6  # 1 % of 200, and what chance adds to it with a probability of 0.5 %
+    assert by_step > 40
+
+
+def test_a_round_with_one_time_is_that_time_and_others_must_be_as_many_of_each() -> None:
+    assert of_rounds([3.0, 1.0, 2.0], 3) == [3.0, 1.0, 2.0]
+    assert of_rounds([4.0, 1.0, 3.0, 2.0, 5.0, 9.0, 6.0, 7.0, 8.0, 10.0], 2) == [2.0, 7.0]
+    for rounds in (2, 4):
+        with pytest.raises(MeasurementError, match=f"3 times are no equal share of {rounds} rounds"):
+            of_rounds([1.0, 2.0, 3.0], rounds)
 
 
 def test_wrong_rounds_and_plans_are_refused() -> None:
