@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_onnxperf.runtime import looks
 from tests import genai_models
-from tests.plugin.suite import KEY, ON, Suite, section
+from tests.plugin.suite import KEY, ON, TIMES, Suite, section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 pytestmark = pytest.mark.needs_genai
 
@@ -246,3 +247,37 @@ def test_a_load_is_no_worse_in_strict_mode_for_having_no_facts(generator_suite: 
     arguments = (*QUICK, "--onnxperf-tolerance=1000", "--onnxperf-baseline-processes=3")
     generator_suite.run_apart(*arguments, "--onnxperf-update", "--onnxperf-update-force").assert_outcomes(passed=1)
     generator_suite.run_apart(*arguments, "--onnxperf-strict").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(("factor", "is_worse"), [(1 / 50, True), (50, False)])
+def test_a_generator_far_from_its_baseline_is_judged_before_the_time_is_over(
+    factor: float, is_worse: bool, generator_suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator_suite.module("""
+        def test_decoder(genai_generator):
+            genai_generator("decoder").measure(prompt_tokens=8, new_tokens=6)
+    """)
+    arguments = (*TIMES, "--onnxperf-min-rounds=5", "--onnxperf-tolerance=4")
+    update = ("--onnxperf-update", "--onnxperf-update-force", "--onnxperf-baseline-processes=3")
+    generator_suite.run_apart(*arguments, *update).assert_outcomes(passed=1)
+    document = json.loads(generator_suite.baseline().read_text("utf-8"))
+    entry = document["tests"]["test_decoder"]
+    for columns in entry["paired"].values():  # the ratio to one reference does not vary, so that the tolerance is all
+        columns["compute"] = [1000.0 * place for place, _ in enumerate(columns["tested"], 1)]
+        ratio = columns["tested"][0] / columns["memory"][0]
+        columns["tested"] = [ratio * factor * each for each in columns["compute"]]
+    generator_suite.baseline().write_text(json.dumps(document), encoding="utf-8")
+    taken: list[int] = []
+
+    class CountedLooks(looks.Looks):
+        def add(self, found: Mapping[str, Mapping[str, Any]], rounds: int) -> None:
+            super().add(found, rounds)
+            taken.append(rounds)
+
+    monkeypatch.setattr(looks, "Looks", CountedLooks)
+
+    result = generator_suite.run(*arguments, "--onnxperf-max-time=2", "-v")
+
+    assert ("regressed: decode throughput " in result.stdout.str()) is is_worse
+    assert sum(taken) <= 45 * (3 if is_worse else 1), taken
+    assert generator_suite.entries()["test_decoder"]["references"] == entry["references"]
