@@ -21,7 +21,7 @@ from .core.record import Record, TestKey
 from .report.wrap import wrapped
 from .runtime.against import NotComparableError
 from .runtime.measure import Measurement
-from .runtime.plan import Plan, Subject
+from .runtime.plan import Plan, Subject, reference_kinds
 from .session import BUDGETS
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Workbench:
         environment = self._active.environment_of(subject.provider, subject.provider_options)
         budgets = self._item.stash[BUDGETS]
         tolerance = tolerance_of(budgets, environment, self.settings.tolerance)
-        plan = self._plan(self._beside(self._active.baseline_of(key, environment), tolerance))
+        plan = self._plan(self._beside(self._active.baseline_of(key, environment), tolerance, subject.provider))
         measurement = Measurement(subject, plan, directory, self._active.progress.tick)
         record = measurement.record(key, lambda record: is_suspicious(self._active.judge(self._item, record)))
         return measurement, record, self._active.judge(self._item, record), against
@@ -148,11 +148,12 @@ class Workbench:
             raise failed(msg)
         return label
 
-    def _beside(self, entry: Entry | None, tolerance: float) -> dict[str, Beside]:
-        """Return the reference workloads of a baseline by metric: all of them for an update, else those that judge."""
+    def _beside(self, entry: Entry | None, tolerance: float, provider: Provider) -> dict[str, Beside]:
+        """Return the reference workloads of a baseline by metric: those that judge, for an update those of this EP."""
         stored = entry.references if entry is not None else {}
         if entry is None or self.settings.update:
-            return {metric: Beside(specs) for metric, specs in stored.items()}
+            kinds = set(reference_kinds(provider))
+            return {metric: Beside(specs) for metric, specs in stored.items() if set(specs) == kinds}
         found = {metric: beside(entry, metric, tolerance) for metric in stored}
         return {metric: each for metric, each in found.items() if each is not None}
 

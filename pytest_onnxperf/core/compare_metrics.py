@@ -44,6 +44,8 @@ class _Values:
     fitted_weights: int = 0
     kind: str = ""
     """Of the reference workload; empty for raw values."""
+    why_raw: str = ""
+    """Why the raw values are judged, though the baseline has ratios."""
 
 
 def compare_metric(metric: Metric, record: Record, entry: Entry | None, tolerance: float, same: bool) -> Comparison:
@@ -70,8 +72,9 @@ def compare_metric(metric: Metric, record: Record, entry: Entry | None, toleranc
         creep = _since_anchor(metric, record, entry)
         return replace(_exact(metric, text, old, new, tolerance), since_anchor=creep)
     values = _beside_reference(metric, record, entry) or _Values(
-        stored, current, metric.better, metric.slack, RAW_DRIFT_LOG if metric.is_noisy_clock else 0.0
-    )
+        stored, current, metric.better, metric.slack, RAW_DRIFT_LOG if metric.is_noisy_clock else 0.0,
+        why_raw=_why_raw(metric, record, entry),
+    )  # fmt: skip
     verdict = judge_stored(
         values.stored, values.current, tolerance=tolerance, better=values.better, slack=values.slack,
         drift_log=values.drift_log, fitted_weights=values.fitted_weights,
@@ -121,6 +124,23 @@ def _beside_reference(metric: Metric, record: Record, entry: Entry) -> _Values |
     )  # fmt: skip
 
 
+def _why_raw(metric: Metric, record: Record, entry: Entry) -> str:
+    """Say why an entry's ratios to a reference workload are of no use to a record; empty where it has none."""
+    specs = entry.references.get(metric.name, {})
+    if not specs:
+        return ""
+    if metric.name in record.unpaired:
+        return f"raw times, without a reference workload: {record.unpaired[metric.name]}"
+    another = "raw times, since the reference workload"
+    for pair in record.paired.get(metric.name, ()):
+        if not specs.keys() & pair.specs.keys():
+            return f"{another} is another: {', '.join(sorted(pair.specs))}, not {', '.join(sorted(specs))}"
+        for kind in sorted(specs.keys() & pair.specs.keys()):
+            if specs[kind] != pair.specs[kind]:
+                return f"{another} ({kind}) is another: {specs[kind].differing(pair.specs[kind])}"
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What is to be timed beside a reference workload, and when it is certain enough to stop."""
@@ -158,14 +178,14 @@ def stored_processes(entry: Entry, metric_name: str) -> list[Paired]:
 
 def _detail(values: _Values, verdict: StoredVerdict) -> str:
     if verdict.state is State.OK:
-        return ""
+        return values.why_raw
     beside = f"beside the reference workload ({values.kind}) " if values.kind else ""
     interval = ""
     if verdict.low_ratio > 0 and verdict.high_ratio < float("inf"):
         interval = f"{change(verdict.ratio)} [{change(verdict.low_ratio)} to {change(verdict.high_ratio)}], "
     limit = f"limit {change(verdict.limit_ratio)}" if verdict.limit_ratio == verdict.limit_ratio else ""
     found = f"{interval}{limit}".rstrip(", ")
-    return "; ".join(part for part in (f"{beside}{found}" if found else "", verdict.reason) if part)
+    return "; ".join(part for part in (f"{beside}{found}" if found else "", verdict.reason, values.why_raw) if part)
 
 
 def detectable(entry: Entry, metric: Metric, tolerance: float) -> float | None:

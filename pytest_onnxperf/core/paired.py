@@ -24,6 +24,16 @@ class ReferenceSpec:
     checksum: str
     """Of its result."""
 
+    def differing(self, other: ReferenceSpec) -> str:
+        """Say in what another one differs.
+
+        >>> ReferenceSpec({"extent": 32}, 1, "4e+03").differing(ReferenceSpec({"extent": 64}, 1, "9e+03"))
+        'extent 32 -> 64, checksum 4e+03 -> 9e+03'
+        """
+        old, new = ({**each.size, "version": each.version, "checksum": each.checksum} for each in (self, other))
+        names = [name for name in old | new if old.get(name) != new.get(name)]
+        return ", ".join(f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}" for name in names)
+
 
 @dataclass(frozen=True, slots=True)
 class Paired:

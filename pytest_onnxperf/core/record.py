@@ -62,6 +62,8 @@ class Record:
     """What was set that changes what runs: `max_length`, `share_buffer`, `sdpa_kernel`, environment variables."""
     paired: Mapping[str, tuple[Paired, ...]] = field(default_factory=dict)
     """Metric -> for each process its rounds beside a reference workload."""
+    unpaired: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> why no process has such rounds, though they were wanted."""
     generations: tuple[tuple[Generation, ...], ...] = ()
     """Of a generator: process -> generation -> the times of its tokens."""
 

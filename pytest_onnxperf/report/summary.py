@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_onnxperf.core.environment import Environment
     from pytest_onnxperf.core.outcome import Outcome
+    from pytest_onnxperf.core.record import Record
 
 NAME_WIDTH: Final = 36
 _MOST_NAMES: Final = 3
@@ -90,6 +91,7 @@ def summary_lines(
         lines += wrapped(_counts(outcomes), "  ")
     if not updating:
         lines += [line for text in _not_compared(outcomes) for line in wrapped(text, "  ")]
+    lines += [line for text in _unpaired(outcomes) for line in wrapped(text, "  ")]
     if updating:
         lines += [line for text in updated for line in wrapped(text, "  ")]
         if outcomes and not updated and not not_updated:
@@ -210,13 +212,22 @@ def _not_compared(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _warnings(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Say each warning once, with the measurements that it is about."""
+    return _said_once((outcome.record, warning) for outcome in outcomes for warning in outcome.record.warnings)
+
+
+def _unpaired(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Say why times stand without the reference workload that was wanted beside them."""
+    found = ((outcome.record, why) for outcome in outcomes for why in set(outcome.record.unpaired.values()))
+    return _said_once((record, f"raw times, without a reference workload: {why}") for record, why in found)
+
+
+def _said_once(remarks: Iterable[tuple[Record, str]]) -> Iterator[str]:
     about: dict[str, list[str]] = {}
-    for outcome in outcomes:
-        for warning in outcome.record.warnings:
-            about.setdefault(warning, []).append(shortened(outcome.record.key.entry))
-    for warning, names in about.items():
+    for record, remark in remarks:
+        about.setdefault(remark, []).append(shortened(record.key.entry))
+    for remark, names in about.items():
         more = ", ..." if len(names) > _MOST_NAMES else ""
-        yield f"{', '.join(names[:_MOST_NAMES])}{more}: {warning}"
+        yield f"{', '.join(names[:_MOST_NAMES])}{more}: {remark}"
 
 
 def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:

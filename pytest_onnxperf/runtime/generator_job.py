@@ -20,14 +20,13 @@ from .child.generator_scratch import remove_directory, scratch_directory
 from .child.session import StepError
 from .inline import Kind
 from .looks import take_rounds
-from .plan import Plan, Profiled, Timing, Worker, sizes_of
+from .plan import Plan, Profiled, Timing, Worker, paired_found, sizes_of, unpaired_found
 from .session_job import LOG_WARNING, SessionJob, check_provider, profile_severity
 from .trace import DECODER, Trace, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_onnxperf.core.paired import Paired
 
 _SHORT_NAMES: Final = {"nvtensorrtrtx": "trt-rtx"}
 """GenAI's name of a provider, in lower case -> ours, where they differ."""
@@ -94,7 +93,7 @@ class GeneratorJob:
         min_rounds, max_time_s = self.block_size(plan)
         block = worker.call("block", min_rounds=min_rounds, max_time_s=max_time_s)
         generation_ns = block["block_ns"] / len(block["rounds"])
-        paired = self._paired(worker, plan, generation_ns, has_decode=opened["new_tokens"] > 1)
+        beside = self._paired(worker, plan, generation_ns, has_decode=opened["new_tokens"] > 1)
         worker.close()
         generations = tuple(
             Generation(each["append_ns"], each["first_ns"], tuple(each["gaps_ns"])) for each in block["rounds"]
@@ -108,16 +107,23 @@ class GeneratorJob:
             versions=opened["versions"],
             threads=opened["threads"],
             generations=generations,
-            paired=paired,
+            paired=paired_found(beside),
+            unpaired=unpaired_found(beside),
             warnings=_warnings(opened),
         )
 
-    def _paired(self, worker: Worker, plan: Plan, generation_ns: float, *, has_decode: bool) -> dict[str, Paired]:
-        """Time generations beside reference workloads, in a block of their own; a round is a generation."""
+    def _paired(
+        self, worker: Worker, plan: Plan, generation_ns: float, *, has_decode: bool
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Time generations beside reference workloads, in a block of their own; a round is a generation.
+
+        Returns:
+            Metric -> what the step `paired` answered; empty where no such rounds are wanted.
+        """
         if plan.references is None:
             return {}
         names = {name: metric for name, metric in _PAIRED.items() if has_decode or name != DECODE}
-        sizes = {name: sizes_of(plan, metric) for name, metric in names.items()}
+        sizes = {name: sizes_of(plan, metric, self.provider) for name, metric in names.items()}
         least_rounds, max_time_s = self.block_size(plan)
 
         def take(rounds: int) -> dict[str, Any]:

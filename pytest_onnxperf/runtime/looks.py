@@ -9,13 +9,10 @@ from pytest_onnxperf.core.paired import TESTED, of_rounds
 from pytest_onnxperf.core.stopping import Plan, RoundStopping
 from pytest_onnxperf.core.units import NS_PER_S
 
-from .plan import paired_found
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_onnxperf.core.compare_metrics import Beside
-    from pytest_onnxperf.core.paired import Paired
 
 _WITH_REFERENCE: Final = 4 / 3
 """How much longer a round is with the reference workloads beside it, which take about a third of its time."""
@@ -41,6 +38,7 @@ class Looks:
         }
         self._times_ns: dict[str, dict[str, list[int]]] = {metric: defaultdict(list) for metric in wanted}
         self._specs: dict[str, Mapping[str, Any]] = {}
+        self._why_not: dict[str, str] = {}
 
     @property
     def next_rounds(self) -> int:
@@ -49,7 +47,9 @@ class Looks:
         return min(max(wanted, self._least) if wanted else 0, self._left, _MOST_AT_ONCE)
 
     def add(self, found: Mapping[str, Mapping[str, Any]], rounds: int) -> None:
-        """Take what the step `paired` answered for each metric: `times_ns` and `specs`.
+        """Take what the step `paired` answered for each metric: `times_ns`, `specs` and `why_not`.
+
+        One that tells why it timed nothing is the last, and takes back what was timed before.
 
         Args:
             found: Metric -> answer.
@@ -58,6 +58,10 @@ class Looks:
         Raises:
             MeasurementError: Times are no equal share of the rounds.
         """
+        self._why_not = {metric: answer["why_not"] for metric, answer in found.items() if answer["why_not"]}
+        if self._why_not:
+            self._left = 0
+            return
         self._left -= rounds
         self._least -= rounds
         for metric, answer in found.items():
@@ -69,15 +73,15 @@ class Looks:
                 kind, rule = stopping
                 rule.add(of_rounds(times[TESTED], rounds), of_rounds(times[kind], rounds))
 
-    def found(self) -> dict[str, Paired]:
-        """Return the sums of all rounds."""
-        return paired_found(
-            {
-                metric: {"times_ns": dict(times), "specs": self._specs[metric]}
-                for metric, times in self._times_ns.items()
-                if times
-            }
-        )
+    def found(self) -> dict[str, dict[str, Any]]:
+        """Return all rounds of each metric, in the form of one answer."""
+        if self._why_not:
+            return {metric: {"times_ns": {}, "specs": {}, "why_not": why} for metric, why in self._why_not.items()}
+        return {
+            metric: {"times_ns": dict(times), "specs": self._specs[metric], "why_not": ""}
+            for metric, times in self._times_ns.items()
+            if times
+        }
 
 
 def take_rounds(
@@ -87,7 +91,7 @@ def take_rounds(
     round_ns: float,
     least_rounds: int,
     max_time_s: float,
-) -> dict[str, Paired]:
+) -> dict[str, dict[str, Any]]:
     """Take rounds in pieces and look after each, as `core.stopping` plans it.
 
     Args:
@@ -96,6 +100,9 @@ def take_rounds(
         round_ns: Usual time of a round alone.
         least_rounds: At least 1.
         max_time_s: Time for more of them.
+
+    Returns:
+        Metric -> all rounds, in the form of one answer.
     """
     most_rounds = max(int(max_time_s * NS_PER_S / (_WITH_REFERENCE * max(round_ns, 1.0))), least_rounds)
     looks = Looks(wanted, least_rounds, most_rounds)

@@ -126,9 +126,9 @@ class Measurement:
     def _time(self) -> Timing:
         with self._worker("timing") as worker:
             timing = self._subject.time(worker, self._plan)
-        if timing.paired and not self._plan.references:  # the processes that follow take the sizes of the first
+        if timing.paired:  # the processes that follow take the sizes that this one found
             found = {metric: Beside(each.specs) for metric, each in timing.paired.items()}
-            self._plan = replace(self._plan, references=found)
+            self._plan = replace(self._plan, references={**found, **(self._plan.references or {})})
         return self._with_vram(timing) if isinstance(worker, ProcessWorker) else timing
 
     def _with_vram(self, timing: Timing) -> Timing:
@@ -173,6 +173,12 @@ class Measurement:
             paired={
                 name: tuple(timing.paired[name] for timing in timings if name in timing.paired)
                 for name in dict.fromkeys(name for timing in timings for name in timing.paired)
+            },
+            unpaired={
+                name: why
+                for timing in timings
+                for name, why in timing.unpaired.items()
+                if not any(name in other.paired for other in timings)
             },
         )
 

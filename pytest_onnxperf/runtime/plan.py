@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pytest_onnxperf.core.compare_metrics import Beside
 from pytest_onnxperf.core.facts import Facts
 from pytest_onnxperf.core.paired import Paired, ReferenceSpec, paired_of
 from pytest_onnxperf.core.tokens import Generation
 
+from .child import reference, reference_cuda
+from .devices import NVIDIA
 from .inline import InlineWorker, Kind
 from .process import ProcessWorker
 from .trace import Trace
@@ -32,8 +34,8 @@ class Plan:
     threads: int
     """Intra-op threads; 0 means as many as cores may be used."""
     references: Mapping[str, Beside] | None = None
-    """Metric -> reference workloads to time rounds beside. A metric that is missing gets both kinds, of a size that is
-    found. None: no such rounds."""
+    """Metric -> reference workloads to time rounds beside. A metric that is missing gets the kinds of its EP, of a size
+    that is found. None: no such rounds."""
     processes: int = 1
     """Timing processes to begin with."""
     timing: bool = True
@@ -58,6 +60,8 @@ class Timing:
     """Of a generator: the times of every token."""
     paired: Mapping[str, Paired] = field(default_factory=dict)
     """Metric -> its rounds beside a reference workload."""
+    unpaired: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> why it has none, though they were wanted."""
     warnings: tuple[str, ...] = ()
 
 
@@ -79,14 +83,18 @@ class Profiled:
 
 
 Worker = InlineWorker | ProcessWorker
-BOTH_KINDS: Final = ("compute", "memory")
 
 
-def sizes_of(plan: Plan, metric: str) -> dict[str, dict[str, int]]:
+def reference_kinds(provider: Provider) -> tuple[str, ...]:
+    """Return the kinds of reference workload that stand beside an EP's rounds: on the device for CUDA, else numpy's."""
+    return reference_cuda.KINDS if provider.short in NVIDIA else reference.KINDS
+
+
+def sizes_of(plan: Plan, metric: str, provider: Provider) -> dict[str, dict[str, int]]:
     """Return the sizes of the reference workloads of a metric; an empty one is found by the measuring process."""
     wanted = (plan.references or {}).get(metric)
     if wanted is None:
-        return {kind: {} for kind in BOTH_KINDS}
+        return {kind: {} for kind in reference_kinds(provider)}
     return {kind: dict(spec.size) for kind, spec in wanted.specs.items()}
 
 
@@ -95,8 +103,13 @@ def paired_found(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Paired]:
     return {
         name: paired_of(each["times_ns"], {kind: ReferenceSpec(**spec) for kind, spec in each["specs"].items()})
         for name, each in found.items()
-        if each["times_ns"]["tested"]
+        if each["times_ns"].get("tested")
     }
+
+
+def unpaired_found(found: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return metric -> why the step `paired` could time nothing."""
+    return {name: each["why_not"] for name, each in found.items() if each["why_not"]}
 
 
 class Subject(Protocol):

@@ -18,12 +18,11 @@ from .devices import NVIDIA
 from .inline import Kind
 from .looks import take_rounds
 from .model_files import check_free_dimensions, model_files
-from .plan import Plan, Profiled, Timing, Worker, sizes_of
+from .plan import Plan, Profiled, Timing, Worker, paired_found, sizes_of, unpaired_found
 from .trace import read_trace
 
 if TYPE_CHECKING:
     from pytest_onnxperf.core.facts import Facts
-    from pytest_onnxperf.core.paired import Paired
 
 LOG_VERBOSE: Final = 0
 LOG_INFO: Final = 1
@@ -84,7 +83,7 @@ class SessionJob:
         first = worker.call("warm_up", rounds=max(plan.warmup_rounds, 1))
         block = worker.call("block", min_rounds=plan.min_rounds, max_time_s=plan.max_time_s)
         metrics = Sample.of(block["rounds_ns"]).metrics()
-        paired = self._paired(worker, plan, metrics["latency_p50"])
+        beside = self._paired(worker, plan, metrics["latency_p50"])
         worker.close()
         metrics |= {"load": opened["load_ns"], "cold_start": first["cold_start_ns"]}
         return Timing(
@@ -94,14 +93,19 @@ class SessionJob:
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],
-            paired=paired,
+            paired=paired_found(beside),
+            unpaired=unpaired_found(beside),
         )
 
-    def _paired(self, worker: Worker, plan: Plan, round_ns: float) -> dict[str, Paired]:
-        """Time rounds beside the reference workload, in a block of their own: they slow each other a little."""
+    def _paired(self, worker: Worker, plan: Plan, round_ns: float) -> Mapping[str, Mapping[str, Any]]:
+        """Time rounds beside the reference workload, in a block of their own: they slow each other a little.
+
+        Returns:
+            Metric -> what the step `paired` answered; empty where no such rounds are wanted.
+        """
         if plan.references is None:
             return {}
-        sizes = sizes_of(plan, _JUDGED)
+        sizes = sizes_of(plan, _JUDGED, self.provider)
         return take_rounds(
             lambda rounds: {_JUDGED: worker.call("paired", sizes=sizes, rounds=rounds)},
             {_JUDGED: plan.references.get(_JUDGED)},

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, Final
+
+_BESIDE_REFERENCES: Final = ("paired", "close")
 
 
 class VramMeter:
@@ -32,9 +34,9 @@ class VramMeter:
             return
         self._nvml = pynvml
 
-    def sample(self, pid: int) -> None:
-        """Take the memory that the process holds now, over all devices."""
-        if self._nvml is None:
+    def sample(self, pid: int, step: str) -> None:
+        """Take the memory that the process holds now, over all devices, until a reference workload takes some too."""
+        if self._nvml is None or step in _BESIDE_REFERENCES:
             return
         used = 0
         for device in self._devices:

@@ -71,15 +71,50 @@ def test_without_a_reference_the_same_change_cannot_be_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "specs",
+    ("size", "version", "checksum", "differing"),
     [
-        pytest.param({"compute": ReferenceSpec({"extent": 32, "repeats": 5}, 1, "4.58e+03")}, id="size"),
-        pytest.param({"compute": ReferenceSpec({"extent": 32, "repeats": 4}, 2, "4.58e+03")}, id="version"),
-        pytest.param({"compute": ReferenceSpec({"extent": 32, "repeats": 4}, 1, "4.59e+03")}, id="checksum"),
+        pytest.param({"extent": 32, "repeats": 5}, 1, "4.58e+03", "repeats 4 -> 5", id="size"),
+        pytest.param({"extent": 32, "repeats": 4}, 2, "4.58e+03", "version 1 -> 2", id="version"),
+        pytest.param({"extent": 32, "repeats": 4}, 1, "4.59e+03", "checksum 4.58e+03 -> 4.59e+03", id="checksum"),
     ],
 )
-def test_another_reference_workload_is_not_compared(specs: dict[str, ReferenceSpec]) -> None:
-    assert "reference" not in compared(measured(11, 1.0, specs=specs)).detail
+def test_another_reference_workload_is_not_compared(
+    size: dict[str, int], version: int, checksum: str, differing: str
+) -> None:
+    specs = {"compute": ReferenceSpec(size, version, checksum)}
+    found = compared(measured(11, 1.0, specs=specs))
+
+    assert "beside the reference workload" not in found.detail
+    assert f"raw times, since the reference workload (compute) is another: {differing}" in found.detail
+
+
+def test_a_workload_of_the_cpu_is_never_compared_with_one_of_cuda() -> None:
+    specs = {"cuda_compute": SPECS["compute"]}
+    on_cuda = replace(process(10), references_ns={"cuda_compute": 3.0 * MS}, specs=specs)
+    found = compared(replace(measured(11, 1.0), paired={"latency_p50": (on_cuda,)}))
+
+    assert "beside the reference workload" not in found.detail
+    assert "raw times, since the reference workload is another: cuda_compute, not compute" in found.detail
+
+
+def test_a_reference_that_could_not_run_is_the_reason_for_raw_times_whatever_the_state() -> None:
+    why = {"latency_p50": "libcublas is not loaded"}
+    reason = "raw times, without a reference workload: libcublas is not loaded"
+
+    noisy = compared(replace(measured(11, 1.0), paired={}, unpaired=why))
+    steady = [process(10) for _ in range(5)]
+    entry = entry_of(record({"latency_p50": (10.0 * MS,) * 5}, paired={"latency_p50": tuple(steady)}), "2026-11-30", "")
+    ok = compared(record({"latency_p50": (10.0 * MS,)}, unpaired=why), entry)
+
+    assert noisy.state is State.NOISY
+    assert noisy.detail.endswith(f"; {reason}")
+    assert (ok.state, ok.detail) == (State.OK, reason)
+
+
+def test_a_reason_says_nothing_where_the_baseline_has_no_reference_either() -> None:
+    without = replace(baseline(), paired={}, references={})
+    new = replace(measured(11, 1.0), paired={}, unpaired={"latency_p50": "none"})
+    assert "raw" not in compared(new, without).detail
 
 
 def test_a_reference_that_varies_itself_makes_a_change_noisy() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnxruntime
@@ -12,6 +14,7 @@ import pytest
 
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.runtime.probe import Prober
+from tests import cuda_stub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,3 +157,44 @@ def test_a_generator_on_cuda_fails_with_the_runtimes_own_reason_and_the_header_n
     assert "decoder could not be measured" in said
     assert "cuda" in said.lower()
     assert "Traceback" not in said
+
+
+LOADS = """
+import onnxruntime
+from pytest_onnxperf.runtime.child.cuda_libraries import RUNTIME, chosen_paths, loaded_libraries
+from pytest_onnxperf.runtime.child.reference import NotPossibleError
+from pytest_onnxperf.runtime.child.references import References
+
+onnxruntime.preload_dlls()
+print(chosen_paths(loaded_libraries(open("/proc/self/maps")))[RUNTIME])
+try:
+    References({"cuda_compute": {}, "cuda_memory": {}}, 1_000_000)
+except NotPossibleError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="loaded libraries are looked up on Linux alone")
+def test_the_reference_workload_finds_the_real_libraries_and_says_what_the_runtime_answers_without_a_driver() -> None:
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", LOADS], env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    path, reason = done.stdout.splitlines()[-2:]
+    assert Path(path).name.startswith("libcudart.so.")
+    assert reason == "cudaSetDevice answers cudaErrorInsufficientDriver (35)"
+
+
+def test_the_stand_ins_of_the_libraries_have_the_signatures_of_the_real_headers(tmp_path: Path) -> None:
+    """In tests/runtime/test_reference_cuda.py ctypes calls the stand-ins, so that it calls the real ones rightly."""
+    headers = {"cuda_runtime_api.h", "cublas_api.h"}
+    include = tmp_path / "include"
+    include.mkdir()
+    for distribution in importlib.metadata.distributions():
+        if (distribution.name or "").startswith("nvidia-"):
+            for file in distribution.files or ():
+                if file.parent.name == "include" and file.suffix == ".h":
+                    (include / file.name).write_bytes(Path(str(file.locate())).read_bytes())
+    assert headers <= {file.name for file in include.iterdir()}
+
+    cuda_stub.check_against_headers(tmp_path / "compiled", include)

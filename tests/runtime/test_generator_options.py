@@ -128,6 +128,23 @@ def test_a_provider_has_many_spellings(asked: str, expected: str) -> None:
     assert generator_options.wanted_provider(config(decoder={"provider_options": CUDA}), asked) == expected
 
 
+@pytest.mark.parametrize(
+    ("own", "given", "expected"),
+    [
+        pytest.param(None, {}, 0, id="none"),
+        pytest.param([{"cuda": {"device_id": "2"}}], {}, 2, id="of the configuration"),
+        pytest.param([{"cuda": {"device_id": "2"}}], {"device_id": 1}, 1, id="of the test"),
+        pytest.param([{"cuda": {"device_id": "2"}}], {"provider": "cuda"}, 0, id="provider of the test"),
+        pytest.param([{"cuda": {}}], {"provider": "cuda", "device_id": 3}, 3, id="both of the test"),
+    ],
+)
+def test_the_device_is_that_of_the_options_that_hold(own: Any, given: dict[str, Any], expected: int) -> None:
+    decoder = config(decoder=None if own is None else {"provider_options": own})
+    options = {name: value for name, value in given.items() if name == "device_id"}
+    asked = job(provider=given.get("provider", ""), provider_options=options)
+    assert generator_options.device_id_of(decoder, asked, "cuda" if own else "cpu") == expected
+
+
 def test_a_linked_directory_has_another_configuration_and_leaves_the_first_alone(tmp_path: Path) -> None:
     source, target = tmp_path / "model", tmp_path / "linked"
     (source / "inner").mkdir(parents=True)

@@ -14,7 +14,7 @@ from pytest_onnxperf.core.paired import TESTED
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.stopping import Plan as StoppingPlan
 from pytest_onnxperf.runtime.child.generator import GeneratorSteps
-from pytest_onnxperf.runtime.child.reference import prepared
+from pytest_onnxperf.runtime.child.references import References
 from pytest_onnxperf.runtime.child.session import StepError
 from pytest_onnxperf.runtime.generator_job import GeneratorJob
 from pytest_onnxperf.runtime.plan import Plan, Timing
@@ -165,11 +165,11 @@ def test_pieces_go_on_with_the_same_workloads_until_the_prompt_or_a_size_changes
 ) -> None:
     made: list[dict[str, Any]] = []
 
-    def noted(sizes: dict[str, dict[str, int]], tested_ns: int) -> Any:
+    def noted(sizes: dict[str, dict[str, int]], tested_ns: int, device_id: int) -> References:
         made.append(sizes)
-        return prepared(sizes, tested_ns)
+        return References(sizes, tested_ns, device_id)
 
-    monkeypatch.setattr("pytest_onnxperf.runtime.child.generator_paired.prepared", noted)
+    monkeypatch.setattr("pytest_onnxperf.runtime.child.generator_paired.References", noted)
     to_find: dict[str, Any] = {"ttft": {"compute": {}}, "decode": {"compute": {}}}
     steps.prepare(prompt_tokens=8, new_tokens=4)
 

@@ -11,6 +11,7 @@ from pytest_onnxperf.core.decide import StoredLimits
 from pytest_onnxperf.core.errors import MeasurementError
 from pytest_onnxperf.core.paired import Paired, ReferenceSpec
 from pytest_onnxperf.runtime.looks import Looks, take_rounds
+from pytest_onnxperf.runtime.plan import paired_found
 
 BESIDE = Beside({}, StoredLimits(stored_log=0.0, calm_log=0.02, worse_log=0.05), "compute")
 SPEC: dict[str, Any] = {"size": {"repeats": 1}, "version": 1, "checksum": "1"}
@@ -25,7 +26,7 @@ def answer(tested_ns: int, rounds: int, each: int = 1) -> dict[str, Any]:
     for place in range(rounds):
         times["tested"] += [tested_ns + tested_ns * (place % 5) // 250 + 100 * step for step in range(each)]
         times["compute"] += [1000 + 1000 * (place % 7) // 350] * (each if each == 1 else each + 1)
-    return {"times_ns": times, "specs": {"compute": SPEC}}
+    return {"times_ns": times, "specs": {"compute": SPEC}, "why_not": ""}
 
 
 def answers(looks: Looks, **tested_ns: int) -> int:
@@ -109,4 +110,18 @@ def test_a_round_beside_references_takes_a_third_more_time(
     found = take_rounds(take, {"latency": None}, round_ns=1000, least_rounds=least, max_time_s=max_time_s)
 
     assert pieces == [rounds]
-    assert found == {"latency": Paired(tested_ns, {"compute": 1002.0}, found["latency"].spread_ratio, SPECS)}
+    paired = paired_found(found)
+    assert paired == {"latency": Paired(tested_ns, {"compute": 1002.0}, paired["latency"].spread_ratio, SPECS)}
+
+
+@pytest.mark.parametrize("beside", [None, BESIDE])
+def test_a_reference_that_fails_ends_it_and_takes_back_what_was_timed(beside: Beside | None) -> None:
+    looks = Looks({"latency": beside}, 1, 2000)
+    looks.add({"latency": answer(GOOD, 1)}, 1)
+    assert looks.next_rounds
+    lost = {"times_ns": {}, "specs": {}, "why_not": "the device is lost"}
+
+    looks.add({"latency": lost}, 1)
+
+    assert looks.next_rounds == 0
+    assert looks.found() == {"latency": lost}

@@ -97,6 +97,16 @@ def measure(worker: ProcessWorker | InlineWorker, model: Path, batch: int = 2) -
 # -- the good case -----------------------------------------------------------------------------------------------------
 
 
+def test_who_watches_a_process_is_told_each_step(worker: Callable[..., ProcessWorker], mlp: Path) -> None:
+    seen: list[tuple[int, str]] = []
+    with worker(after_step=lambda pid, step: seen.append((pid, step))) as process:
+        measure(process, mlp)
+        process.close()
+
+    assert len({pid for pid, _ in seen}) == 1
+    assert list(dict.fromkeys(step for _, step in seen)) == ["open", "make_feeds", "warm_up", "block", "close"]
+
+
 def test_a_process_does_the_steps_one_after_another_and_ends(worker: Callable[..., ProcessWorker], mlp: Path) -> None:
     with worker() as process:
         hello = process.call("hello")

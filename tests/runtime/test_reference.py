@@ -8,7 +8,8 @@ import pytest
 
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import TestKey
-from pytest_onnxperf.runtime.child.reference import KINDS, TESTED, Reference, calibrated, paired_rounds
+from pytest_onnxperf.runtime.child.reference import KINDS, Reference, calibrated
+from pytest_onnxperf.runtime.child.references import TESTED, References
 from pytest_onnxperf.runtime.child.steps import Steps
 from pytest_onnxperf.runtime.measure import Measurement
 from pytest_onnxperf.runtime.plan import Plan
@@ -53,15 +54,13 @@ def test_the_smallest_size_is_one(kind: str) -> None:
     assert calibrated(kind, 0)[{"compute": "repeats", "memory": "rows"}[kind]] == 1
 
 
-def test_each_pair_has_a_time_of_all_and_their_order_changes() -> None:
+def test_each_pair_has_a_time_of_all_and_their_order_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
+    references = References({"compute": SIZES["compute"]}, 0)
+    (work,) = references._works
+    monkeypatch.setattr(work, "run", lambda: calls.append("compute"))
 
-    class Noted(Reference):
-        def __init__(self) -> None:
-            super().__init__("compute", SIZES["compute"])
-            self.run = lambda: calls.append("compute")
-
-    times_ns = paired_rounds(lambda: calls.append(TESTED), [Noted()], 64)
+    times_ns = references.paired_rounds(lambda: calls.append(TESTED), 64)
 
     assert {name: len(times) for name, times in times_ns.items()} == {TESTED: 64, "compute": 64}
     pairs = [tuple(calls[index : index + 2]) for index in range(0, len(calls), 2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,7 @@ from pytest_onnxperf.runtime.vram import VramMeter
 
 def test_without_an_answer_there_is_a_reason_and_no_peak() -> None:
     meter = VramMeter()
-    meter.sample(os.getpid())
+    meter.sample(os.getpid(), "block")
     if not meter.why_not:
         pytest.skip("NVML answers here")
     assert meter.peak_bytes == 0
@@ -23,6 +24,25 @@ def test_without_an_answer_there_is_a_reason_and_no_peak() -> None:
 
 def test_a_process_without_device_memory_is_no_peak_of_zero() -> None:
     meter = VramMeter()
-    meter.sample(os.getpid())
+    meter.sample(os.getpid(), "block")
     assert meter.peak_bytes == 0
     assert meter.reason()
+
+
+def test_what_a_reference_workload_takes_is_no_memory_of_the_model() -> None:
+    """Once it may stand on the device, NVML is not even asked."""
+
+    class Answers:
+        NVMLError = OSError
+
+        def nvmlDeviceGetComputeRunningProcesses(self, device: int) -> list[SimpleNamespace]:
+            return [SimpleNamespace(pid=os.getpid(), usedGpuMemory=device)]
+
+    meter = VramMeter()
+    meter._nvml, meter._devices = Answers(), [100]
+    meter.sample(os.getpid(), "block")
+    meter._devices = [100, 900]
+    for step in ("paired", "close"):
+        meter.sample(os.getpid(), step)
+
+    assert meter.take() == 100

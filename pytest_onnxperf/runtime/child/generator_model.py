@@ -19,7 +19,14 @@ from .generator_config import (
     read_config,
     sections,
 )
-from .generator_options import PROVIDERS, overlay_of, profiled_config, provider_option_texts, wanted_provider
+from .generator_options import (
+    PROVIDERS,
+    device_id_of,
+    overlay_of,
+    profiled_config,
+    provider_option_texts,
+    wanted_provider,
+)
 from .generator_scratch import link_directory, remove_directory, scratch_directory
 
 # Of these `Model.device_type` is the provider's name; the others keep their tensors on the CPU in some versions.
@@ -114,6 +121,11 @@ class LoadedModel:
         if self.profile_prefix and not self.has_run_profile:
             self.close()
             self.load_ns = self._load_profiled(file_config)
+
+    @property
+    def device_id(self) -> int:
+        """The number of the device that the decoder runs on; 0 where its provider numbers none."""
+        return device_id_of(self.config, self._job, self.provider)
 
     def close(self) -> None:
         """Drop the model; a session-level profile is written now, unless a generator still holds it."""

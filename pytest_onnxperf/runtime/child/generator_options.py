@@ -129,6 +129,13 @@ def _with_provider(options: dict[str, Any], job: dict[str, Any], provider: str) 
     return result
 
 
+def device_id_of(config: dict[str, Any], job: dict[str, Any], provider: str) -> int:
+    """Return the number of the decoder's device, of the job's options or its own; 0 where none is given."""
+    options = _with_provider(config["model"][DECODER].get("session_options", {}), job, provider)
+    given = [entry for entries in options.get("provider_options") or [] for entry in entries.values()]
+    return int((given[0] or {}).get("device_id", 0)) if given else 0
+
+
 def _stages(section: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the stages of a pipeline, which is an object of them or a list of such objects."""
     pipeline = section.get("pipeline") or []

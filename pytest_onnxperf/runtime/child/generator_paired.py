@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import random
-import time
 from typing import TYPE_CHECKING, Any
 
-from .reference import TESTED, prepared
+from .reference import NotPossibleError
+from .references import TESTED, References
 
 if TYPE_CHECKING:
     from .generator_rounds import Generation
@@ -19,13 +19,23 @@ class PairedGenerations:
     They stay from one piece to the next: their sizes are found once, and the memory reference walks on where it was.
     """
 
-    def __init__(self, generation: Generation, sizes: dict[str, dict[str, dict[str, int]]]) -> None:
-        """Prepare the workloads (see `GeneratorSteps.paired`)."""
+    def __init__(self, generation: Generation, sizes: dict[str, dict[str, dict[str, int]]], device_id: int) -> None:
+        """Prepare the workloads (see `GeneratorSteps.paired`).
+
+        Raises:
+            NotPossibleError: One cannot run here.
+        """
         self.sizes = sizes
         self._generation = generation
         first_ns, steps_ns = generation.interleaved_round(lambda: None)
         usual_ns = {"ttft": first_ns, "decode": sorted(steps_ns)[len(steps_ns) // 2] if steps_ns else first_ns}
-        self._sides = {name: _Side(kinds, usual_ns[name]) for name, kinds in sizes.items()}
+        self._sides: dict[str, _Side] = {}
+        try:
+            for name, kinds in sizes.items():
+                self._sides[name] = _Side(kinds, usual_ns[name], device_id)
+        except NotPossibleError:
+            self.close()
+            raise
 
     def take(self, rounds: int) -> dict[str, Any]:
         """Time so many generations, with the garbage collector off."""
@@ -39,6 +49,11 @@ class PairedGenerations:
         finally:
             gc.enable()
         return {name: side.found() for name, side in self._sides.items()}
+
+    def close(self) -> None:
+        """Free what the workloads hold on the device."""
+        for side in self._sides.values():
+            side.close()
 
     def _generate(self) -> None:
         ttft, decode = self._sides["ttft"], self._sides.get("decode")
@@ -56,20 +71,20 @@ class PairedGenerations:
 class _Side:
     """The reference workloads of one metric, and the times of a piece."""
 
-    def __init__(self, sizes: dict[str, dict[str, int]], usual_ns: int) -> None:
-        self._references = prepared(sizes, usual_ns)
+    def __init__(self, sizes: dict[str, dict[str, int]], usual_ns: int, device_id: int) -> None:
+        self._references = References(sizes, usual_ns, device_id)
+        self._kinds = list(sizes)
         self.times_ns: dict[str, list[int]] = {}
 
     def clear(self) -> None:
-        self.times_ns = {TESTED: [], **{each.kind: [] for each in self._references}}
+        self.times_ns = {TESTED: [], **{kind: [] for kind in self._kinds}}
 
     def run(self) -> None:
         """Run each reference once, in random order."""
-        clock = time.perf_counter_ns
-        for reference in random.sample(self._references, len(self._references)):
-            begin_ns = clock()
-            reference.run()
-            self.times_ns[reference.kind].append(clock() - begin_ns)
+        self._references.run(self.times_ns)
 
     def found(self) -> dict[str, Any]:
-        return {"times_ns": self.times_ns, "specs": {each.kind: each.described() for each in self._references}}
+        return {"times_ns": self.times_ns, "specs": self._references.described(), "why_not": ""}
+
+    def close(self) -> None:
+        self._references.close()

@@ -1,4 +1,4 @@
-"""The reference workload: a fixed piece of work beside each tested round, which feels what the machine does to both.
+"""The CPU's reference workload: a fixed piece of work beside each tested round, which feels what happens to both.
 
 It is no part of ONNX Runtime, so that what got slower there does not cancel. Two kinds, since neighbours take away two
 things: `compute`, products of matrices that stay in the cache, and `memory`, a matrix-vector product that walks through
@@ -7,7 +7,6 @@ a buffer larger than the last level cache. Both in numpy, on one thread (the cal
 
 from __future__ import annotations
 
-import random
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 VERSION = 1
 """Of what is computed: a change of it makes old ratios incomparable."""
 KINDS = ("compute", "memory")
-TESTED = "tested"
 
 _SMALL, _LARGE = 32, 128
 """Extents of the matrices: a product of 128 x 128 keeps three of them in 192 KiB, which fits any second level cache."""
@@ -30,6 +28,10 @@ _COLUMNS = 1024
 _ROW_BYTES = 4 * _COLUMNS
 _LEAST_BUFFER_BYTES, _MOST_BUFFER_BYTES = 64 << 20, 512 << 20
 _SEED = 0
+
+
+class NotPossibleError(Exception):
+    """A reference workload cannot run here; the message says why. The tested work can be measured all the same."""
 
 
 class Reference:
@@ -84,46 +86,20 @@ def calibrated(kind: str, wanted_ns: int) -> dict[str, int]:
     """Return the size of a reference that takes about `wanted_ns` here, at least one product or one row."""
     if kind == "compute":
         spec = {"extent": _LARGE if wanted_ns > _LARGE_FROM_NS else _SMALL, "repeats": 1}
-        return {**spec, "repeats": max(1, round(wanted_ns / _fastest_ns(Reference(kind, spec))))}
+        return {**spec, "repeats": max(1, round(wanted_ns / usual_ns(Reference(kind, spec).run)))}
     wanted = max(_LEAST_BUFFER_BYTES, 4 * last_level_cache_bytes())
     buffer_bytes = min(wanted, _MOST_BUFFER_BYTES) // _ROW_BYTES * _ROW_BYTES
     rows = buffer_bytes // _ROW_BYTES
     probe = min(1024, rows)
-    row_ns = _fastest_ns(Reference(kind, {"rows": probe, "buffer_bytes": buffer_bytes})) / probe
+    row_ns = usual_ns(Reference(kind, {"rows": probe, "buffer_bytes": buffer_bytes}).run) / probe
     return {"rows": int(min(max(1, round(wanted_ns / row_ns)), rows)), "buffer_bytes": buffer_bytes}
 
 
-def _fastest_ns(reference: Reference) -> float:
+def usual_ns(run: Callable[[], None]) -> float:
     """Return the 25 % quantile of some runs, after a warm-up."""
     times = []
     for _ in range(12):
         begin_ns = time.perf_counter_ns()
-        reference.run()
+        run()
         times.append(time.perf_counter_ns() - begin_ns)
     return max(float(np.quantile(times[2:], 0.25)), 1.0)
-
-
-def prepared(sizes: dict[str, dict[str, int]], tested_ns: int) -> list[Reference]:
-    """Return warm references of these sizes; those of an empty one take together about a third of `tested_ns`."""
-    wanted_ns = tested_ns // (3 * max(len(sizes), 1))
-    references = [Reference(kind, dict(size) or calibrated(kind, wanted_ns)) for kind, size in sizes.items()]
-    for reference in references:
-        reference.run()
-    return references
-
-
-def paired_rounds(tested: Callable[[], Any], references: list[Reference], rounds: int) -> dict[str, list[int]]:
-    """Time rounds of the tested work and of each reference, in random order within each pair.
-
-    Returns:
-        `tested`, and each kind -> times in ns, one for each pair.
-    """
-    works = [(TESTED, tested), *((each.kind, each.run) for each in references)]
-    times: dict[str, list[int]] = {name: [] for name, _ in works}
-    clock = time.perf_counter_ns
-    for _ in range(rounds):
-        for name, work in random.sample(works, len(works)):
-            begin_ns = clock()
-            work()
-            times[name].append(clock() - begin_ns)
-    return times

@@ -15,7 +15,8 @@ import numpy as np
 from . import binding, inputs, running
 from .ceilings import measure_ceilings
 from .machine import LoadMeter, cores, peak_rss_bytes
-from .reference import Reference, paired_rounds, prepared
+from .reference import NotPossibleError
+from .references import References
 from .session import StepError, create_session
 from .step_marks import no_mark
 
@@ -34,7 +35,7 @@ class Steps:
         self._feeds: dict[str, Any] = {}
         self._run: Callable[[], Any] = _no_feeds
         self._profiling = False
-        self._references: tuple[dict[str, dict[str, int]], list[Reference]] | None = None
+        self._references: References | None = None
         self.mark = no_mark
 
     def hello(self) -> dict[str, Any]:
@@ -149,19 +150,38 @@ class Steps:
         A step with the same sizes goes on with the same workloads.
 
         Returns:
-            `times_ns`: `tested` and each kind -> times; `specs`: kind -> `size`, `version` and `checksum`.
+            `times_ns`: `tested` and each kind -> times; `specs`: kind -> `size`, `version` and `checksum`; `why_not`:
+            why there is neither, where a workload cannot run here.
         """
-        if self._references is None or self._references[0] != sizes:
-            usual_ns = sorted(self.round()["round_ns"] for _ in range(5))[2]
-            self._references = (sizes, prepared(sizes, usual_ns))
-        references = self._references[1]
-        gc.collect()
-        gc.disable()
         try:
-            times_ns = paired_rounds(self._run, references, rounds)
-        finally:
-            gc.enable()
-        return {"times_ns": times_ns, "specs": {each.kind: each.described() for each in references}}
+            references = self._prepared(sizes)
+            gc.collect()
+            gc.disable()
+            try:
+                times_ns = references.paired_rounds(self._run, rounds)
+            finally:
+                gc.enable()
+            return {"times_ns": times_ns, "specs": references.described(), "why_not": ""}
+        except NotPossibleError as error:
+            self._drop_references()
+            return {"times_ns": {}, "specs": {}, "why_not": str(error)}
+
+    def _prepared(self, sizes: dict[str, dict[str, int]]) -> References:
+        if self._references is None or self._references.sizes != sizes:
+            self._drop_references()
+            usual_ns = sorted(self.round()["round_ns"] for _ in range(5))[2]
+            self._references = References(sizes, usual_ns, self._device_id())
+        return self._references
+
+    def _device_id(self) -> int:
+        """Return the number of the device that the session has, 0 where its EP numbers none."""
+        options = self._session.get_provider_options().get(self._session.get_providers()[0], {})
+        return int(options.get("device_id", 0))
+
+    def _drop_references(self) -> None:
+        if self._references is not None:
+            self._references.close()
+        self._references = None
 
     def profile(self, runs: int) -> dict[str, Any]:
         """Run `runs` profiled runs and return a window of the profile's own clock around each, in ns."""
@@ -182,6 +202,7 @@ class Steps:
 
     def close(self) -> dict[str, Any]:
         """End profiling, drop the session, and return the path of the profile, "" where there is none."""
+        self._drop_references()
         path: str | None = None
         if self._session is not None and self._profiling:
             path = self._session.end_profiling()
