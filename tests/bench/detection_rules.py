@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -29,6 +29,8 @@ STORED_RAW: Final = 10
 TOLERANCE_REFERENCE: Final = 0.03
 TOLERANCE_RAW: Final = 0.05
 REPEATS: Final = 3
+STEPS_A_ROUND: Final = 3
+"""So few, since 200 rounds that were recorded leave 66 then, enough for three looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,18 @@ def reference_check_early(stored: Sequence[float], current: Sequence[Process]) -
         return stopped_after(stopping, lambda begin, end: stopping.add(tested[begin:end], reference[begin:end]))
 
     return _beside_reference(stored, current, stop)
+
+
+def by_steps(
+    check: Callable[[Sequence[float], Sequence[Process]], Check], stored: Sequence[float], current: Sequence[Process]
+) -> Check:
+    """Run a check with every three rounds as the steps of one."""
+    return check(stored, [_in_threes(each) for each in current])
+
+
+def _in_threes(process: Process) -> Process:
+    rounds = process.rounds // STEPS_A_ROUND
+    return replace(process, data=process.first(rounds * STEPS_A_ROUND), rounds=rounds)
 
 
 def _beside_reference(stored: Sequence[float], current: Sequence[Process], count_of: Callable[[Process], int]) -> Check:
