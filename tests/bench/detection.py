@@ -327,7 +327,7 @@ def main() -> int:
                 "--live-decoders N"
             )
         results, recordings = replay(directory)
-        if not results:
+        if not results and not any(variations(recordings)):
             parser.error(f"{directory}: no file there has enough processes for any rule")
         if options.json:
             print(json.dumps([asdict(each) for each in results], indent=1))
