@@ -297,6 +297,9 @@ def report(results: Sequence[Result], recordings: Sequence[Recording], directory
                 shares = [_mean([check.is_alarm for check in checks[arm]]) for arm in (0, 5)]
                 print(f"{path.name} {name}, K = {stored}: false alarms {shares[0]:.1%}, found at +5 % {shares[1]:.1%}")
     missed = [each for each in results if each.missed]
+    if not results:
+        print("no rule has enough processes")
+        return False
     print("every target is reached" if is_kept and not missed else f"{len(missed) + (not is_kept)} lines miss a target")
     return is_kept and not missed
 
@@ -331,7 +334,7 @@ def main() -> int:
             parser.error(f"{directory}: no file there has enough processes for any rule")
         if options.json:
             print(json.dumps([asdict(each) for each in results], indent=1))
-            return int(any(each.missed for each in results))
+            return int(not results or any(each.missed for each in results))
         return int(not report(results, recordings, directory))
 
 
