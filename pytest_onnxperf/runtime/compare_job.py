@@ -108,8 +108,9 @@ class AbMeasurement:
     def with_times(self, arm: str, record: Record) -> Record:
         """Return the record of an arm with its times in all processes so far."""
         side = ARMS.index(arm)
-        samples = [Sample.of([pair[side] for pair in one.pairs]).metrics() for one in self.processes]
-        metrics = {name: tuple(sample[name] for sample in samples) for name in (samples[0] if samples else ())}
+        samples = [Sample.of([pair[side] for pair in one.pairs]) for one in self.processes]
+        found = [sample.metrics() for sample in samples]
+        metrics = {name: tuple(each[name] for each in found) for name in (found[0] if found else ())}
         if self.processes:
             metrics["cold_start"] = tuple(float(one.cold_start_ns[arm]) for one in self.processes)
             metrics["load"] = tuple(float(one.load_ns[arm]) for one in self.processes)
@@ -124,6 +125,7 @@ class AbMeasurement:
             threads=self.processes[0].threads if self.processes else 0,
             disturbance=disturbance_of(load, "both arms were timed"),
             other_load_ratio=load,
+            distributions={"latency": tuple(sample.distribution() for sample in samples)} if samples else {},
         )
 
     def differing_settings(self) -> dict[str, dict[str, str]]:

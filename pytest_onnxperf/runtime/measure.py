@@ -174,6 +174,10 @@ class Measurement:
             other_load_ratio=load,
             warnings=tuple(dict.fromkeys(warning for timing in timings for warning in timing.warnings)),
             generations=tuple(timing.generations for timing in timings),
+            distributions={
+                name: tuple(timing.distributions[name] for timing in timings if name in timing.distributions)
+                for name in dict.fromkeys(name for timing in timings for name in timing.distributions)
+            },
             paired={
                 name: tuple(timing.paired[name] for timing in timings if name in timing.paired)
                 for name in dict.fromkeys(name for timing in timings for name in timing.paired)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from pytest_onnxperf.core.compare_metrics import Beside
 from pytest_onnxperf.core.facts import Facts
 from pytest_onnxperf.core.paired import Paired, ReferenceSpec, paired_of
+from pytest_onnxperf.core.sample import Distribution
 from pytest_onnxperf.core.tokens import Generation
 
 from .inline import InlineWorker, Kind
@@ -58,6 +59,8 @@ class Timing:
     """Of a generator: the times of every token."""
     paired: Mapping[str, Paired] = field(default_factory=dict)
     """Metric -> its rounds beside a reference workload."""
+    distributions: Mapping[str, Distribution] = field(default_factory=dict)
+    """How its times are spread, by the names of `Record.distributions`."""
     warnings: tuple[str, ...] = ()
 
 

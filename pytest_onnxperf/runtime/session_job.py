@@ -86,7 +86,8 @@ class SessionJob:
         opened = self._open(worker, plan, "")
         first = worker.call("warm_up", rounds=max(plan.warmup_rounds, 1))
         block = worker.call("block", min_rounds=plan.min_rounds, max_time_s=plan.max_time_s)
-        metrics = Sample.of(block["rounds_ns"]).metrics()
+        sample = Sample.of(block["rounds_ns"])
+        metrics = sample.metrics()
         paired = self._paired(worker, plan, metrics["latency_p50"])
         worker.close()
         metrics |= {"load": opened["load_ns"], "cold_start": first["cold_start_ns"]}
@@ -98,6 +99,7 @@ class SessionJob:
             versions=opened["versions"],
             threads=opened["threads"],
             paired=paired,
+            distributions={"latency": sample.distribution()},
         )
 
     def _paired(self, worker: Worker, plan: Plan, round_ns: float) -> dict[str, Paired]:
