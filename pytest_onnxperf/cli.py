@@ -1,6 +1,7 @@
 """The command `onnxperf`: what a profile says, what changed between two, and why a model does what it does.
 
-`profile` and `diff` read files alone, and need neither onnxruntime nor a device; `explain` runs the model.
+`profile`, `diff`, `export` and `merge` read files alone, and need neither onnxruntime nor a device; `explain` runs the
+model.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from pytest_onnxperf.core.facts import Facts, facts_of
 from pytest_onnxperf.core.ops import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from pytest_onnxperf.core.profile import Profile
 from pytest_onnxperf.core.profile_json import read_profile
+from pytest_onnxperf.report.export import FORMATS
 from pytest_onnxperf.report.profile import diff_lines, profile_lines
 from pytest_onnxperf.report.profile_diff import changes_between
 
@@ -51,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="onnxperf", description="Read profiles that ONNX Runtime wrote.", epilog=_EXIT_CODES
+        prog="onnxperf",
+        description="Read profiles that ONNX Runtime wrote, and results of --onnxperf-json.",
+        epilog=_EXIT_CODES,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     profile = commands.add_parser(
@@ -85,7 +89,33 @@ def _parser() -> argparse.ArgumentParser:
         "and what to do.",
         epilog="Exit codes: 0, 1 (found, with --fail-on), 2 (an error, or it cannot be told; the reason is on stderr).",
     ))  # fmt: skip
+    _add_results(commands)
     return parser
+
+
+def _add_results(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    codes = "Exit codes: 0, 2 (a file cannot be read, written or merged; the reason is on stderr)."
+    export = commands.add_parser(
+        "export",
+        help="Results in the form of another tool",
+        description="Write the results of --onnxperf-json in a form that another tool reads: pytest-benchmark's JSON, "
+        "Bencher metric format, github-action-benchmark's two custom forms, OpenMetrics text, or CSV.",
+        epilog=codes,
+    )
+    export.add_argument("format", metavar="FORMAT", choices=FORMATS, help=", ".join(FORMATS))
+    export.add_argument("file", type=Path, metavar="FILE", help="File of --onnxperf-json, or a merged one")
+    export.add_argument("-o", "--output", type=Path, metavar="OUT", help="File to write [standard output]")
+    export.add_argument("--no-header", action="store_true", help="Of csv: rows alone, to append to others")
+    export.set_defaults(command=_export)
+    merge = commands.add_parser(
+        "merge",
+        help="Results of several runs in one file",
+        description="Join files of --onnxperf-json: shards of a suite, or a suite on several devices or versions.",
+        epilog=codes,
+    )
+    merge.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json")
+    merge.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="File to write")
+    merge.set_defaults(command=_merge)
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
@@ -161,6 +191,27 @@ def _explain(options: argparse.Namespace) -> int:
     for name in unknown:
         print(f"onnxperf: --fail-on {name}: it cannot be told", file=sys.stderr)
     return DIFFERS if found else UNREADABLE if unknown else SAME
+
+
+def _export(options: argparse.Namespace) -> int:
+    from . import results_command
+
+    text = results_command.exported(options.format, options.file, with_header=not options.no_header)
+    if options.output is None:
+        _write([text.removesuffix("\n")])
+    else:
+        results_command.write(options.output, text.encode())
+    return SAME
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from . import results_command
+
+    data, warnings = results_command.merged(options.files)
+    results_command.write(options.output, data)
+    for warning in warnings:
+        print(f"onnxperf: warning: {warning}", file=sys.stderr)
+    return SAME
 
 
 def _json_of_profile(profile: Profile, facts: Facts) -> dict[str, object]:

@@ -178,34 +178,36 @@ def _check_metric(key: BudgetKey, limit: float, record: Record) -> LimitResult:
     metric = METRIC[key.judges]
     limit_text = f"{'at least' if metric.better == 'more' else 'at most'} {quantity(limit, key.unit)}"
     values = record.metrics.get(metric.name)
+    result = LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, limit_value=limit, unit=key.unit)
     if not values:
-        why = record.not_measured.get(metric.name, "it was not measured")
-        return LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, why=why)
+        return replace(result, why=record.not_measured.get(metric.name, "it was not measured"))
     actual = median(values) / metric.per_unit
     ratio = actual / limit if metric.better == "less" else limit / max(actual, 1e-12)
     state = Limit.BROKEN if ratio > 1 else Limit.HELD
     why = f"{change(actual / limit)} against the budget" if ratio > 1 else ""
-    return LimitResult(key.name, state, quantity(actual, key.unit), limit_text, ratio - 1, why)
+    shown = quantity(actual, key.unit)
+    return replace(result, state=state, actual=shown, actual_value=actual, excess=ratio - 1, why=why)
 
 
 def _check_fact(key: BudgetKey, limit: float, budget: Budget, record: Record) -> LimitResult:
     limit_text = f"at most {quantity(limit, key.unit)}".removesuffix(" a run")
+    result = LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, limit_value=limit, unit=key.unit)
     if record.facts is None:
-        return LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, why=record.unavailable_facts)
+        return replace(result, why=record.unavailable_facts)
     allowed = budget.limits.get("allow_cpu_ops", frozenset())
     ops = allowed if isinstance(allowed, frozenset) else frozenset()
     # Of a generator the worst phase counts, and what is allowed is taken off in each: not off the worst of all.
     actual = max(_fact(facts, key.judges, ops) for facts in record.phases.values() or [record.facts])
     excess = actual / limit - 1 if limit else actual
+    seen = replace(result, actual=quantity(actual, key.unit), actual_value=actual)
     if actual > limit:
-        return LimitResult(key.name, Limit.BROKEN, quantity(actual, key.unit), limit_text, excess)
+        return replace(seen, state=Limit.BROKEN, excess=excess)
     if record.unavailable_facts:  # what was seen may be too low: it can break a limit, and can hold none
-        return LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, why=record.unavailable_facts)
+        return replace(result, why=record.unavailable_facts)
     unstable = [difference for difference in record.facts.unstable if difference.fact == key.judges]
     if unstable:
-        why = f"it differs between runs: {difference_text(unstable[0])}"
-        return LimitResult(key.name, Limit.CANNOT_TELL, quantity(actual, key.unit), limit_text, why=why)
-    return LimitResult(key.name, Limit.HELD, quantity(actual, key.unit), limit_text)
+        return replace(seen, why=f"it differs between runs: {difference_text(unstable[0])}")
+    return replace(seen, state=Limit.HELD)
 
 
 def _fact(facts: Facts, name: str, allowed_cpu_ops: frozenset[str]) -> float:

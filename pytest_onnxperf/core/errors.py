@@ -8,6 +8,7 @@ OnnxPerfError
 ├── SettingError            an option, an ini value or an argument is wrong
 ├── BudgetError             a marker's key or value is wrong
 ├── BaselineError           a baseline file cannot be read or written
+├── ResultsError            a file of results cannot be read, written or merged
 ├── ModelError              the model cannot be loaded
 └── MeasurementError        a measurement did not come to its end
     └── ProviderError       the execution provider does not run here
@@ -52,6 +53,10 @@ class BudgetError(OnnxPerfError):
 
 class BaselineError(OnnxPerfError):
     """A baseline file cannot be read or written; it is left as it is."""
+
+
+class ResultsError(OnnxPerfError):
+    """A file of `--onnxperf-json` cannot be read, written or merged; what is there is left as it is."""
 
 
 class ModelError(OnnxPerfError):

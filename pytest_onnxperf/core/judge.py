@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from .baseline import Entry, option_changes
@@ -58,8 +59,8 @@ class Verdict:
     baseline_date: str = ""
     other_environment: str = ""
     version_changes: tuple[str, ...] = ()
-    detectable: tuple[str, ...] = ()
-    """The smallest slowdowns that the baseline can see, `3.1 % (latency p50)`, of the times of what was measured."""
+    detectable_ratios: Mapping[str, float] = field(default_factory=dict)
+    """Metric -> the smallest slowdown that the baseline can see, 1.031 for 3.1 %."""
     option_changes: tuple[str, ...] = ()
     """What was set otherwise when the baseline was recorded, `share_buffer true -> false`."""
     op_changes: tuple[OpChanges, ...] = ()
@@ -68,6 +69,12 @@ class Verdict:
     """`on` of the budgets that belong to other devices."""
     failing_states: tuple[State, ...] = (State.REGRESSED,)
     unverifiable: str = "fail"
+
+    @property
+    def detectable(self) -> tuple[str, ...]:
+        """The smallest slowdowns that can be seen of the times of what was measured, `3.1 % (latency p50)`."""
+        seen = {METRIC[name].label: ratio for name, ratio in self.detectable_ratios.items() if name in _PRIMARY}
+        return tuple(f"{ratio - 1:.1%} ({label})" for label, ratio in sorted(seen.items()))
 
     @property
     def broken(self) -> tuple[LimitResult, ...]:
@@ -135,7 +142,7 @@ def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Polic
         baseline_date=found.entry.date if found.entry else "",
         other_environment=found.other_environment,
         version_changes=record.environment.differing_versions(found.entry.versions) if found.entry else (),
-        detectable=_detectable(record, found.entry, tolerance) if found.entry and not found.other_environment else (),
+        detectable_ratios=_detectable(record, found.entry, tolerance) if not found.other_environment else {},
         option_changes=tuple(option_changes(found.entry.options, record.options)) if found.entry else (),
         op_changes=op_changes(record, found.entry) if found.entry and _differs(comparisons) else (),
         not_applicable=tuple(b.on for b in budgets if b.on and b not in applicable),
@@ -144,11 +151,12 @@ def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Polic
     )
 
 
-def _detectable(record: Record, entry: Entry, tolerance: float) -> tuple[str, ...]:
-    seen = {
-        METRIC[name].label: detectable(entry, METRIC[name], tolerance) for name in _PRIMARY if name in record.metrics
-    }
-    return tuple(f"{ratio - 1:.1%} ({label})" for label, ratio in sorted(seen.items()) if ratio is not None)
+def _detectable(record: Record, entry: Entry | None, tolerance: float) -> dict[str, float]:
+    if entry is None:
+        return {}
+    gated = [METRIC[name] for name in record.metrics if METRIC[name].gated]
+    seen = {metric.name: detectable(entry, metric, tolerance) for metric in gated}
+    return {name: ratio for name, ratio in seen.items() if ratio is not None}
 
 
 def _differs(comparisons: Sequence[Comparison]) -> bool:

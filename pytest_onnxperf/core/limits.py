@@ -24,3 +24,8 @@ class LimitResult:
     """How far over, as a ratio minus 1; for sorting, worst first."""
     why: str = ""
     """Detail, or the reason why it cannot be told."""
+    actual_value: float | None = None
+    """`actual` as a number, in `unit`; None where it is none."""
+    limit_value: float | None = None
+    """`limit` as a number, in `unit`; None where it is none."""
+    unit: str = ""

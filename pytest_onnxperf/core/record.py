@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from .environment import Environment
 from .facts import Facts
 from .paired import Paired
+from .sample import Distribution
 from .tokens import Generation
 
 
@@ -66,6 +67,8 @@ class Record:
     """Metric -> why no process has such rounds, though they were wanted."""
     generations: tuple[tuple[Generation, ...], ...] = ()
     """Of a generator: process -> generation -> the times of its tokens."""
+    distributions: Mapping[str, tuple[Distribution, ...]] = field(default_factory=dict)
+    """`latency` of a session; `ttft`, `prefill`, `itl` of a generator -> how its times are spread, by process."""
 
     @property
     def unavailable_facts(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from .sample import Sample
+from .sample import Distribution, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +66,34 @@ def generation_metrics(generations: Sequence[Generation], prompt_tokens: int, ba
     return metrics
 
 
+def generation_distributions(generations: Sequence[Generation]) -> dict[str, Distribution]:
+    """Return the distributions of one process: TTFT and prefill over its generations, gaps over all tokens."""
+    gaps_ns = [gap for generation in generations for gap in generation.gaps_ns]
+    times_ns = {
+        "ttft": [generation.ttft_ns for generation in generations],
+        "prefill": [generation.append_ns for generation in generations],
+        "itl": gaps_ns,
+    }
+    return {name: Sample.of(times).distribution() for name, times in times_ns.items() if times}
+
+
+def gaps_by_token(generations: Sequence[Generation], most: int) -> tuple[int, tuple[float, ...]]:
+    """Return the median gap by token index over the generations of one process, in ns, in at most `most` points.
+
+    Returns:
+        How many tokens stand behind one another in a point, and the points, of which the first is the second token.
+
+    >>> gaps_by_token([Generation(9, 1, (10, 20, 30)), Generation(9, 1, (30, 40, 50))], 2)
+    (2, (25.0, 40.0))
+    """
+    tokens = max((len(generation.gaps_ns) for generation in generations), default=0)
+    step = max(-(-tokens // most), 1)
+    points = []
+    for first in range(0, tokens, step):
+        points.append(float(median(gap for each in generations for gap in each.gaps_ns[first : first + step])))
+    return step, tuple(points)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One of several requests at once: when each of its tokens came, in ns after all were handed in."""
@@ -95,6 +123,13 @@ def load_metrics(requests: Sequence[Request], round_ns: Sequence[int], concurren
     }
     gaps_ns = [gap for request in requests for gap in request.gaps_ns]
     return metrics | (_gap_metrics(gaps_ns) if gaps_ns else {})
+
+
+def load_distributions(requests: Sequence[Request]) -> dict[str, Distribution]:
+    """Return the distributions of requests at once: TTFT over the requests, gaps over all tokens."""
+    gaps_ns = [gap for request in requests for gap in request.gaps_ns]
+    times_ns = {"ttft": [request.token_ns[0] for request in requests], "itl": gaps_ns}
+    return {name: Sample.of(times).distribution() for name, times in times_ns.items() if times}
 
 
 def _gap_metrics(gaps_ns: Sequence[int]) -> dict[str, float]:

@@ -130,6 +130,7 @@ class AbMeasurement:
     def with_times(self, arm: str, record: Record) -> Record:
         """Return the record of an arm with its times in all processes so far."""
         found = [one.metrics[arm] for one in self.processes]
+        spreads = [one.distributions[arm] for one in self.processes]
         metrics = {name: tuple(each[name] for each in found) for name in (found[0] if found else ())}
         if self.processes:
             metrics["cold_start"] = tuple(float(one.cold_start_ns[arm]) for one in self.processes)
@@ -145,6 +146,8 @@ class AbMeasurement:
             threads=self.processes[0].threads if self.processes else 0,
             disturbance=disturbance_of(load, "both arms were timed"),
             other_load_ratio=load,
+            generations=tuple(one.generations[arm] for one in self.processes if one.generations),
+            distributions={name: tuple(each[name] for each in spreads) for name in (spreads[0] if spreads else ())},
         )
 
     def differing_settings(self) -> dict[str, dict[str, str]]:

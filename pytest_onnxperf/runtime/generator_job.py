@@ -13,7 +13,7 @@ from pytest_onnxperf.core.fallback import with_reason
 from pytest_onnxperf.core.ort_log import read_log
 from pytest_onnxperf.core.phases import DECODE, PREFILL, worse_of
 from pytest_onnxperf.core.providers import Provider, provider_of
-from pytest_onnxperf.core.tokens import FEW_DECODE_TOKENS, Generation, generation_metrics
+from pytest_onnxperf.core.tokens import FEW_DECODE_TOKENS, Generation, generation_distributions, generation_metrics
 
 from .child import generator_config
 from .child.generator_scratch import remove_directory, scratch_directory
@@ -109,6 +109,7 @@ class GeneratorJob:
             generations=generations,
             paired=paired_found(beside),
             unpaired=unpaired_found(beside),
+            distributions=generation_distributions(generations),
             warnings=_warnings(opened),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_onnxperf.core.tokens import Request, load_metrics
+from pytest_onnxperf.core.tokens import Request, load_distributions, load_metrics
 
 from .generator_job import GeneratorJob
 from .inline import Kind
@@ -79,6 +79,7 @@ class LoadJob:
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],
+            distributions=load_distributions(requests),
             warnings=(f"batched {block['batching']}: {_MEANING[block['batching']]}",),
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_onnxperf.core.attention_backend import switches_of
 from pytest_onnxperf.core.compare_metrics import Beside
@@ -43,6 +43,9 @@ CONFIRMATIONS: Final = DECIDING_PROCESSES - 1
 _ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "VECLIB_MAXIMUM_THREADS": "1"}
 # CUDA's attention operators then print which kernel they run, from 1.19 on. (Source: attention_kernel_options.cc.)
 _SHOW_KERNELS: Final = {"ORT_ENABLE_ATTENTION_KERNEL_DEBUG_INFO": "1"}
+
+
+_Found = TypeVar("_Found")
 
 
 class Measurement:
@@ -144,8 +147,7 @@ class Measurement:
     def _assemble(self, key: TestKey, timings: Sequence[Timing], profiled: Profiled, size_bytes: int) -> Record:
         subject = self._subject
         device = describe_device(subject.provider.short, subject.provider_options, self._plan.device)
-        names = dict.fromkeys(name for timing in timings for name in timing.metrics)
-        metrics = {name: tuple(timing.metrics[name] for timing in timings) for name in names}
+        metrics = _by_name([timing.metrics for timing in timings])
         peaks = [timing.peak_rss_bytes for timing in timings if timing.peak_rss_bytes is not None]
         if peaks and self._plan.isolation == "process":
             metrics["peak_rss"] = tuple(float(peak) for peak in peaks)
@@ -170,10 +172,8 @@ class Measurement:
             other_load_ratio=load,
             warnings=tuple(dict.fromkeys(warning for timing in timings for warning in timing.warnings)),
             generations=tuple(timing.generations for timing in timings),
-            paired={
-                name: tuple(timing.paired[name] for timing in timings if name in timing.paired)
-                for name in dict.fromkeys(name for timing in timings for name in timing.paired)
-            },
+            distributions=_by_name([timing.distributions for timing in timings]),
+            paired=_by_name([timing.paired for timing in timings]),
             unpaired={
                 name: why
                 for timing in timings
@@ -195,6 +195,11 @@ class Measurement:
         if "peak_vram" not in measured:
             missing["peak_vram"] = self._vram.reason() if self._vram is not None else "the device has no NVML"
         return missing
+
+
+def _by_name(processes: Sequence[Mapping[str, _Found]]) -> dict[str, tuple[_Found, ...]]:
+    names = dict.fromkeys(name for found in processes for name in found)
+    return {name: tuple(found[name] for found in processes if name in found) for name in names}
 
 
 def inline_worker(kind: Kind, variables: Mapping[str, str]) -> InlineWorker:

@@ -12,9 +12,9 @@ from pytest_onnxperf.core.ab import ARMS, CANDIDATE, REFERENCE, Outputs, TimedPa
 from pytest_onnxperf.core.errors import ProviderError, about
 from pytest_onnxperf.core.fallback import with_reason
 from pytest_onnxperf.core.pairs import FEWEST_PAIRS, MOST_PAIRS
-from pytest_onnxperf.core.sample import Sample
+from pytest_onnxperf.core.sample import Distribution, Sample
 from pytest_onnxperf.core.stopping import FIRST_LOOK, GROWTH
-from pytest_onnxperf.core.tokens import Generation, generation_metrics
+from pytest_onnxperf.core.tokens import Generation, generation_distributions, generation_metrics
 
 from .generator_job import GeneratorJob
 from .session_job import SessionJob
@@ -47,6 +47,10 @@ class PairProcess:
     pairs: TimedPairs
     metrics: Mapping[str, Mapping[str, float]]
     """Arm -> metrics of its rounds."""
+    distributions: Mapping[str, Mapping[str, Distribution]]
+    """Arm -> how its times are spread, by the names of `Record.distributions`."""
+    generations: Mapping[str, tuple[Generation, ...]]
+    """Arm -> its rounds, of generators; else empty."""
     loaded_first: str
     load_ns: Mapping[str, int]
     cold_start_ns: Mapping[str, int]
@@ -94,7 +98,7 @@ def timed_process(
     worker.close()
     return PairProcess(
         pairs=pairs_of(rounds),
-        metrics={arm: _metrics(rounds[arm], given.get(arm, {})) for arm in ARMS},
+        **_summed_up(rounds, given),
         loaded_first=order[0],
         load_ns={arm: answer["load_ns"] for arm, answer in opened.items()},
         cold_start_ns=cold_start_ns,
@@ -189,8 +193,20 @@ def _generation(found: Mapping[str, Any]) -> Generation:
     return Generation(found["append_ns"], found["first_ns"], tuple(found["gaps_ns"]))
 
 
-def _metrics(rounds: Sequence[Any], prompt: Mapping[str, Any]) -> dict[str, float]:
-    if not prompt:
-        return Sample.of(rounds).metrics()
-    generations = [_generation(each) for each in rounds]
-    return generation_metrics(generations, prompt["prompt_tokens"], prompt["batch_size"])
+def _summed_up(rounds: Rounds, prompts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    if not prompts:
+        samples = {arm: Sample.of(rounds[arm]) for arm in ARMS}
+        return {
+            "metrics": {arm: sample.metrics() for arm, sample in samples.items()},
+            "distributions": {arm: {"latency": sample.distribution()} for arm, sample in samples.items()},
+            "generations": {},
+        }
+    generations = {arm: tuple(map(_generation, rounds[arm])) for arm in ARMS}
+    return {
+        "metrics": {
+            arm: generation_metrics(each, prompts[arm]["prompt_tokens"], prompts[arm]["batch_size"])
+            for arm, each in generations.items()
+        },
+        "distributions": {arm: generation_distributions(each) for arm, each in generations.items()},
+        "generations": generations,
+    }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pytest_onnxperf.core.compare_metrics import Beside
 from pytest_onnxperf.core.facts import Facts
 from pytest_onnxperf.core.paired import Paired, ReferenceSpec, paired_of
+from pytest_onnxperf.core.sample import Distribution
 from pytest_onnxperf.core.tokens import Generation
 
 from .child import reference, reference_cuda
@@ -62,6 +63,8 @@ class Timing:
     """Metric -> its rounds beside a reference workload."""
     unpaired: Mapping[str, str] = field(default_factory=dict)
     """Metric -> why it has none, though they were wanted."""
+    distributions: Mapping[str, Distribution] = field(default_factory=dict)
+    """How its times are spread, by the names of `Record.distributions`."""
     warnings: tuple[str, ...] = ()
 
 

@@ -82,7 +82,8 @@ class SessionJob:
         opened = self._open(worker, plan, "")
         first = worker.call("warm_up", rounds=max(plan.warmup_rounds, 1))
         block = worker.call("block", min_rounds=plan.min_rounds, max_time_s=plan.max_time_s)
-        metrics = Sample.of(block["rounds_ns"]).metrics()
+        sample = Sample.of(block["rounds_ns"])
+        metrics = sample.metrics()
         beside = self._paired(worker, plan, metrics["latency_p50"])
         worker.close()
         metrics |= {"load": opened["load_ns"], "cold_start": first["cold_start_ns"]}
@@ -95,6 +96,7 @@ class SessionJob:
             threads=opened["threads"],
             paired=paired_found(beside),
             unpaired=unpaired_found(beside),
+            distributions={"latency": sample.distribution()},
         )
 
     def _paired(self, worker: Worker, plan: Plan, round_ns: float) -> Mapping[str, Mapping[str, Any]]:

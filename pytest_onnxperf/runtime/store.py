@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import replace
 from datetime import date
-from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -18,6 +15,7 @@ from pytest_onnxperf.core.errors import BaselineError, MeasurementError
 from pytest_onnxperf.core.judge import Found
 from pytest_onnxperf.core.providers import short_name
 
+from .atomic import replace_file
 from .lock import file_lock
 
 if TYPE_CHECKING:
@@ -137,7 +135,7 @@ class Store:
                         changed[key] = (before, after)
                 if changed:
                     tests = {**old.tests, **{key: after for key, (_, after) in changed.items()}}
-                    _replace(path, write_baseline(replace(old, tests=tests)))
+                    replace_file(path, write_baseline(replace(old, tests=tests)).encode())
                 return changed
         except MeasurementError as error:
             msg = f"{path}: cannot be locked: {error}"
@@ -156,23 +154,3 @@ class Store:
 def _parts(module: str) -> list[str]:
     """Split a path at slashes of either kind; no part is a root, a drive or empty."""
     return [part for part in PurePosixPath(module.replace("\\", "/")).parts if part not in ("/", "//", ".")]
-
-
-def _replace(path: Path, text: str) -> None:
-    """Replace a file in one step, for one who holds its lock. A link stays one: what it points to is replaced."""
-    path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{sha256(path.name.encode()).hexdigest()[:16]}."
-    for left in path.parent.glob(f"{prefix}*.tmp"):  # of a writer that was killed
-        left.unlink(missing_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -23,7 +23,6 @@ from . import (
 )
 from .generator_config import check_search_options, fail, message_of
 from .machine import LoadMeter, cores, peak_rss_bytes
-from .reference import NotPossibleError
 from .step_marks import no_mark
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class GeneratorSteps:
         self._generation: Generation | None = None
         self._tokenizer: Any = None
         self._profile_paths: list[str] = []
-        self._paired: generator_paired.PairedGenerations | None = None
+        self._paired = generator_paired.PairedSteps()
         self.mark = no_mark
 
     @property
@@ -144,7 +143,7 @@ class GeneratorSteps:
         given = generator_prompt.Given(prompt_tokens, prompt, tokens, batch_size, list(images), list(audios))
         made = generator_prompt.make(opened, lambda: self.tokenizer, given)
         self._generation = generation = generator_rounds.Generation(opened, made, new_tokens, share_buffer, options)
-        self._drop_paired()
+        self._paired.close()
         return {
             "prompt_tokens": made.prompt_tokens,
             "batch_size": made.batch_size,
@@ -223,19 +222,7 @@ class GeneratorSteps:
             For each in `sizes` `times_ns` (`tested` and each kind), `specs` (kind -> `size`, `version`, `checksum`),
             and `why_not`: why there is neither, where a workload cannot run here.
         """
-        try:
-            if self._paired is None or self._paired.sizes != sizes:
-                self._drop_paired()
-                self._paired = generator_paired.PairedGenerations(self.generation, sizes, self._opened.device_id)
-            return self._paired.take(rounds)
-        except NotPossibleError as error:
-            self._drop_paired()
-            return {name: {"times_ns": {}, "specs": {}, "why_not": str(error)} for name in sizes}
-
-    def _drop_paired(self) -> None:
-        if self._paired is not None:
-            self._paired.close()
-        self._paired = None
+        return self._paired.take(self.generation, sizes, rounds, self._opened.device_id)
 
     def load(self, concurrency: int, min_rounds: int, max_time_s: float) -> dict[str, Any]:
         """Run the prepared prompt as requests at once through the engine; see `generator_engine.run_block`.
@@ -296,7 +283,7 @@ class GeneratorSteps:
 
     def close(self) -> dict[str, Any]:
         """Drop everything, which completes session-level profiles; `profile_paths` are the files there are."""
-        self._drop_paired()
+        self._paired.close()
         self._generation = self._tokenizer = None
         if self._loaded is not None:
             self._loaded.close()

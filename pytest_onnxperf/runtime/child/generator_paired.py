@@ -13,6 +13,32 @@ if TYPE_CHECKING:
     from .generator_rounds import Generation
 
 
+class PairedSteps:
+    """Keeps what is timed from one step `paired` to the next."""
+
+    def __init__(self) -> None:
+        self._paired: PairedGenerations | None = None
+
+    def take(
+        self, generation: Generation, sizes: dict[str, dict[str, dict[str, int]]], rounds: int, device_id: int
+    ) -> dict[str, Any]:
+        """Do one step (see `GeneratorSteps.paired`)."""
+        try:
+            if self._paired is None or self._paired.sizes != sizes:
+                self.close()
+                self._paired = PairedGenerations(generation, sizes, device_id)
+            return self._paired.take(rounds)
+        except NotPossibleError as error:
+            self.close()
+            return {name: {"times_ns": {}, "specs": {}, "why_not": str(error)} for name in sizes}
+
+    def close(self) -> None:
+        """Drop it."""
+        if self._paired is not None:
+            self._paired.close()
+        self._paired = None
+
+
 class PairedGenerations:
     """Takes as many generations as are asked for, again and again, beside the same reference workloads.
 

@@ -1,0 +1,33 @@
+"""The forms in which results are exported, each by the name that its reader gives it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .export_csv import csv_text
+from .export_openmetrics import openmetrics_text
+from .export_pytest_benchmark import pytest_benchmark_json
+from .export_trackers import bencher_json, custom_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_onnxperf.core.results import Results
+
+CSV: Final = "csv"
+_RENDERERS: Final[dict[str, Callable[[Results], str]]] = {
+    "pytest-benchmark": pytest_benchmark_json,
+    "bencher": bencher_json,
+    "customSmallerIsBetter": lambda results: custom_json(results, "less"),
+    "customBiggerIsBetter": lambda results: custom_json(results, "more"),
+    "openmetrics": openmetrics_text,
+    CSV: csv_text,
+}
+FORMATS: Final = tuple(_RENDERERS)
+
+
+def exported(form: str, results: Results, *, with_header: bool = True) -> str:
+    """Return the text of a file; `with_header` is about CSV alone."""
+    if form == CSV and not with_header:
+        return csv_text(results, with_header=False)
+    return _RENDERERS[form](results)

@@ -1,0 +1,50 @@
+"""The commands `onnxperf export` and `onnxperf merge`: files of `--onnxperf-json` read, and others written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .core.errors import ResultsError
+from .core.results_merge import merge
+from .core.results_text import write_results
+from .report import export
+from .runtime.atomic import replace_file
+from .runtime.results_disk import check_writable, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def exported(form: str, path: Path, *, with_header: bool) -> str:
+    """Return the results of a file in the form of another tool.
+
+    Raises:
+        ResultsError: The file cannot be read.
+    """
+    return export.exported(form, read_file(path), with_header=with_header)
+
+
+def merged(paths: Sequence[Path]) -> tuple[bytes, tuple[str, ...]]:
+    """Return one file of all, and what a reader should know of the mixture.
+
+    Raises:
+        ResultsError: A file cannot be read, or two do not go together.
+    """
+    results, warnings = merge([(str(path), read_file(path)) for path in paths])
+    return write_results(results), warnings
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file in one step.
+
+    Raises:
+        SettingError: No file can be written there.
+        ResultsError: Its disk is full.
+    """
+    check_writable(path, "--output")
+    try:
+        replace_file(path, data)
+    except OSError as error:
+        msg = f"{path}: cannot be written: {error.strerror}; it is left as it was"
+        raise ResultsError(msg) from error

@@ -1,0 +1,164 @@
+"""`--onnxperf-json` in a session: what its reports say of each test, written by the controller alone."""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from . import __version__
+from .core.outcome import TestOutcome
+from .core.results import MOST_TEXT, Machine, Outcome, Run, Test
+from .core.results_build import comparison_of, measurement_of
+from .declare import OPTION, OPTIONS
+from .runtime.child.machine import cores
+from .runtime.devices import describe_device
+from .runtime.git_head import git_head
+from .runtime.results_disk import ResultsWriter, check_writable
+from .transport import detach
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from .settings import Settings
+
+_CRASHED = "???"
+"""The phase of a report of pytest-xdist on a test that took its worker along."""
+
+
+@dataclass(slots=True)
+class _Reported:
+    """What the reports of one test have said so far."""
+
+    found: TestOutcome
+    outcome: Outcome = "passed"
+    duration_s: float = 0.0
+    message: str = ""
+
+    def take(self, report: pytest.TestReport) -> None:
+        """Take one phase."""
+        self.duration_s += report.duration
+        if report.failed:
+            self.outcome = "failed" if report.when == "call" else "error"
+            self.message = "\n\n".join(text for text in (self.message, report.longreprtext) if text)
+        elif hasattr(report, "wasxfail"):
+            self.outcome = "xfailed" if report.skipped else "xpassed"
+            self.message = str(report.wasxfail)
+        elif report.skipped:
+            self.outcome = "skipped"
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+            self.message = reason.removeprefix("Skipped: ")
+
+    def test(self, root: str) -> Test:
+        """Return it as the file has it."""
+        cut = f"\n... and {len(self.message) - MOST_TEXT} more characters"
+        return Test(
+            nodeid=self.found.nodeid,
+            outcome=self.outcome,
+            is_breach=self.found.is_breach,
+            duration_s=round(self.duration_s, 3),
+            message=self.message[:MOST_TEXT] + (cut if len(self.message) > MOST_TEXT else ""),
+            measurements=tuple(measurement_of(each, root) for each in self.found.outcomes),
+            comparisons=tuple(map(comparison_of, self.found.comparisons)),
+        )
+
+
+class ResultsHooks:
+    """Registered where the option is given, and not in a worker of pytest-xdist."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        """Prepare to write.
+
+        Raises:
+            SettingError: No file can be written there.
+        """
+        option = OPTION["json"]
+        is_given = config.getoption(option.ini, None) is not None
+        self._path = (config.invocation_params.dir if is_given else config.rootpath) / settings.json
+        check_writable(self._path, option.flag if is_given else option.ini)
+        self._writer = ResultsWriter(self._path)
+        self._settings = settings
+        self._open: dict[str, _Reported] = {}
+        self._run: Run | None = None
+        self._started_s = time.monotonic()
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Write a file without tests."""
+        if not session.config.option.collectonly:
+            self._run = self._new_run()
+            self._writer.begin(self._run)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take a report; the last of a test ends it."""
+        found = detach(report)
+        if found is not None:
+            known = self._open.get(report.nodeid)
+            if known is None or report.when == "setup":
+                known = self._open[report.nodeid] = _Reported(found)
+            known.found = found
+        elif report.when == _CRASHED:
+            self._open.setdefault(report.nodeid, _Reported(TestOutcome(report.nodeid, ())))
+        reported = self._open.get(report.nodeid)
+        if reported is None:
+            return
+        reported.take(report)
+        if report.when in ("teardown", _CRASHED):
+            self._end(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write all, also what an interrupt left without a teardown."""
+        if self._run is None:
+            return
+        for nodeid in [nodeid for nodeid, reported in self._open.items() if reported.found.outcomes]:
+            self._end(nodeid)
+        status = int(session.exitstatus)
+        self._writer.end(msgspec.structs.replace(self._now(), is_complete=True, exit_status=status))
+        if self._writer.error and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Say where the file is, or why it is not."""
+        if self._run is not None:
+            why = f"COULD NOT BE WRITTEN: {self._writer.error}: " if self._writer.error else ""
+            terminalreporter.write_sep("-", f"onnxperf results: {why}{self._path}")
+
+    def _end(self, nodeid: str) -> None:
+        reported = self._open.pop(nodeid)
+        if self._run is not None:
+            self._writer.add(self._now(), reported.test(str(self._settings.root)))
+
+    def _now(self) -> Run:
+        assert self._run is not None
+        return msgspec.structs.replace(self._run, duration_s=round(time.monotonic() - self._started_s, 3))
+
+    def _new_run(self) -> Run:
+        commit, branch = git_head(self._settings.root)
+        unset = ("enabled", "json")
+        return Run(
+            started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            plugin_version=__version__,
+            pytest_version=pytest.__version__,
+            commit=commit,
+            branch=branch,
+            machine=_machine(),
+            options={each.name: getattr(self._settings, each.name) for each in OPTIONS if each.name not in unset},
+            tests=(),
+        )
+
+
+def _machine() -> Machine:
+    return Machine(
+        node=platform.node(),
+        system=platform.system(),
+        release=platform.release(),
+        architecture=platform.machine(),
+        cpu=describe_device("cpu", {}).name,
+        cores=cores(),
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+    )
