@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import replace
 from datetime import date
 from hashlib import sha256
@@ -18,6 +17,7 @@ from pytest_onnxperf.core.errors import BaselineError, MeasurementError
 from pytest_onnxperf.core.judge import Found
 from pytest_onnxperf.core.providers import short_name
 
+from .atomic import replaced
 from .lock import file_lock
 
 if TYPE_CHECKING:
@@ -159,20 +159,11 @@ def _parts(module: str) -> list[str]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Replace a file in one step, for one who holds its lock. A link stays one: what it points to is replaced."""
+    """Replace a file in one step, for one who holds its lock."""
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{sha256(path.name.encode()).hexdigest()[:16]}."
     for left in path.parent.glob(f"{prefix}*.tmp"):  # of a writer that was killed
         left.unlink(missing_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replaced(path, prefix) as file:
+        file.write(text.encode("utf-8"))
