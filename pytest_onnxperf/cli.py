@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeAlias
 
 from pytest_onnxperf.core.errors import OnnxPerfError, SettingError
 from pytest_onnxperf.core.facts import Facts, facts_of
@@ -26,7 +25,6 @@ INTERRUPTED = 130
 """As shells have it: 128 and SIGINT."""
 _EXIT_CODES = "Exit codes: 0, 1 (differs, with --exit-code), 2 (a file cannot be read; the reason is on stderr)."
 _DEFAULT_TOP = 20
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("--exit-code", action="store_true", help="Exit with 1 if a fact differs (time alone does not)")
     diff.add_argument("--json", action="store_true", help="Write one JSON object")
     diff.set_defaults(command=_diff)
-    _add_trace(commands)
+    _add_trace(commands.add_parser("trace", help="A profile as a trace for ui.perfetto.dev"))
     _add_explain(commands.add_parser(
         "explain",
         help="What a model does on an execution provider, and why",
@@ -91,15 +89,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_trace(commands: _Commands) -> None:
-    parser = commands.add_parser(
-        "trace",
-        help="A profile as a trace for ui.perfetto.dev",
-        description="Write a profile as a trace that ui.perfetto.dev and chrome://tracing open: phases, runs, a track "
-        "for the nodes of each execution provider, memcpy nodes, and the device's events apart, since their clock is "
-        "another. Empty events are left out, names are cleaned, and what overlaps nests.",
-        epilog="Exit codes: 0, 2 (a file cannot be read or written; the reason is on stderr).",
+def _add_trace(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write a profile as a trace that ui.perfetto.dev and chrome://tracing open: phases, runs, a track for the "
+        "nodes of each execution provider, memcpy nodes, and the device's events apart, since their clock is another. "
+        "Empty events are left out, names are cleaned, and what overlaps nests."
     )
+    parser.epilog = "Exit codes: 0, 2 (a file cannot be read or written; the reason is on stderr)."
     parser.add_argument("file", type=Path, metavar="PROFILE", help="Profile, as `session.end_profiling()` names it")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
                         help="Trace to write, replaced where it exists; .gz compresses it")  # fmt: skip
