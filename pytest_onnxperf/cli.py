@@ -1,7 +1,7 @@
 """The command `onnxperf`: what a profile says, what changed between two, and why a model does what it does.
 
-`profile`, `diff`, `export` and `merge` read files alone, and need neither onnxruntime nor a device; `explain` runs the
-model.
+`profile`, `diff`, `trace`, `export` and `merge` read files alone, and need neither onnxruntime nor a device; `explain`
+runs the model.
 """
 
 import argparse
@@ -81,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("--exit-code", action="store_true", help="Exit with 1 if a fact differs (time alone does not)")
     diff.add_argument("--json", action="store_true", help="Write one JSON object")
     diff.set_defaults(command=_diff)
+    _add_trace(commands.add_parser("trace", help="A profile as a trace for ui.perfetto.dev"))
     _add_explain(commands.add_parser(
         "explain",
         help="What a model does on an execution provider, and why",
@@ -118,6 +119,21 @@ def _add_results(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     merge.set_defaults(command=_merge)
 
 
+def _add_trace(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write a profile as a trace that ui.perfetto.dev and chrome://tracing open: phases, runs, a track for the "
+        "nodes of each execution provider, memcpy nodes, and the device's events apart, since their clock is another. "
+        "Empty events are left out, names are cleaned, and what overlaps nests."
+    )
+    parser.epilog = "Exit codes: 0, 2 (a file cannot be read or written; the reason is on stderr)."
+    parser.add_argument("file", type=Path, metavar="PROFILE", help="Profile, as `session.end_profiling()` names it")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+                        help="Trace to write, replaced where it exists; .gz compresses it")  # fmt: skip
+    parser.add_argument("--warmup-runs", type=_count, default=0, metavar="N",
+                        help="Mark the first N runs as warm-up; a profile cannot tell [%(default)s]")  # fmt: skip
+    parser.set_defaults(command=_trace)
+
+
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="ONNX file, or directory with genai_config.json")
     parser.add_argument("--ep", default="auto", help="Execution provider, as for --onnxperf-ep [%(default)s]")
@@ -137,8 +153,12 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
 
 
 def _rows(text: str) -> int:
+    return _count(text, "rows")
+
+
+def _count(text: str, noun: str = "runs") -> int:
     if not text.isascii() or not text.isdigit():
-        msg = f"expected a number of rows, 0 or more, got {text!r}"
+        msg = f"expected a number of {noun}, 0 or more, got {text!r}"
         raise argparse.ArgumentTypeError(msg)
     return int(text)
 
@@ -170,6 +190,13 @@ def _diff(options: argparse.Namespace) -> int:
     if options.exit_code and (changes.old_unavailable is not None or changes.new_unavailable is not None):
         return UNREADABLE  # what cannot be told is neither the same nor different
     return DIFFERS if options.exit_code and changes.differs else SAME
+
+
+def _trace(options: argparse.Namespace) -> int:
+    from . import trace_command  # it is about files that are written, which the other commands do not
+
+    _write(trace_command.run(options.file, options.output, options.warmup_runs))
+    return SAME
 
 
 def _explain(options: argparse.Namespace) -> int:

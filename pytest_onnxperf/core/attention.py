@@ -93,7 +93,7 @@ def _use(execution: NodeExecution, evidence: _Evidence, phase: str) -> Attention
         evidence=evidence.text,
         element_type=query.element_type if query else "",
         head_size=_head_size(execution),
-        query_length=_query_length(execution),
+        query_length=query_length(execution.key.op_type, query.shape if query else ()),
         phase=phase,
     )
 
@@ -126,12 +126,17 @@ def _head_size(execution: NodeExecution) -> int | None:
     return sizes[0] if sizes else None
 
 
-def _query_length(execution: NodeExecution) -> int | None:
-    """Return the extent of the query, [batch, length, hidden] or [batch, heads, length, head size]."""
-    shape = execution.inputs[0].shape if execution.inputs else ()
-    if execution.key.op_type.startswith(("Paged", "Packed")):
+def query_length(op_type: str, query: Sequence[int]) -> int | None:
+    """Return the extent of a query, [batch, length, hidden] or [batch, heads, length, head size]; None: it has none.
+
+    Args:
+        op_type: An attention operator.
+        query: Shape of its first input.
+    """
+    if op_type.startswith(("Paged", "Packed")):
         return None  # all sequences of the batch lie behind one another
-    return {3: shape[1:2], 4: shape[2:3], 5: shape[1:2]}.get(len(shape), (None,))[0]
+    axis = {3: 1, 4: 2, 5: 1}.get(len(query))
+    return None if axis is None else query[axis]
 
 
 class _Finder:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from .attribution import is_in_window
 from .lane import TOLERANCE_US
-from .profile import NodeKey, UnreadLine
+from .profile import NodeKey
+from .profile_decoding import DecodingSink
 from .profile_events import KERNEL_TIME
 from .profile_json import read_events
-from .profile_wire import Event, Head, NoEventError, event_of_line, tensors_of
+from .profile_wire import Event, tensors_of
 
 if TYPE_CHECKING:
     import os
@@ -92,15 +93,11 @@ def read_detail(path: str | os.PathLike[str], windows: Sequence[tuple[int, int]]
     return events.detail(windows)
 
 
-class _DetailEvents:
-    """Collects events as `Events` does, and keeps each."""
+class _DetailEvents(DecodingSink):
+    """Collects the events that `Detail` keeps."""
 
     def __init__(self) -> None:
-        self.categories: Counter[str] = Counter()
-        self.unread: list[UnreadLine] = []
-        self.unread_lines = 0
-        self.repaired_lines = 0
-        self.keeps_unread = False
+        super().__init__()
         self._nodes: list[tuple[NodeKey, Event]] = []
         self._runs: list[tuple[int, int]] = []
         self._kernels: list[KernelEvent] = []
@@ -108,25 +105,7 @@ class _DetailEvents:
         self._device_ns: Counter[str] = Counter()
         self._last: NodeKey | None = None
 
-    def add_unread(self, line: int, reason: str, text: bytes) -> None:
-        self.unread_lines += 1
-        if not self.unread:
-            self.unread.append(UnreadLine(line, reason, text[:80].decode("utf-8", "backslashreplace")))
-
-    def add_known(self, heads: Sequence[Head], text: bytes, ends: Sequence[int]) -> bool:
-        return False  # nothing is known by its head alone
-
-    def add_batch(self, heads: Sequence[Head], lines: Sequence[bytes], first_line: int) -> None:
-        for number, line in enumerate(lines, first_line):
-            try:
-                event, _ = event_of_line(line.rstrip(b", \t\r"))
-            except NoEventError as error:
-                self.add_unread(number, str(error), line)
-                continue
-            self.add(event)
-
-    def add(self, event: Event) -> None:
-        self.categories[event.cat] += 1
+    def take(self, event: Event) -> None:
         if event.cat == "Node" and event.name.endswith(KERNEL_TIME):
             key = NodeKey(event.name.removesuffix(KERNEL_TIME), event.args.op_name, event.args.provider)
             self._nodes.append((key, event))

@@ -41,6 +41,10 @@ class Args(msgspec.Struct, gc=False):
     input_type_shape: Any = None
     output_type_shape: Any = None
     dropped_event_count: str = ""
+    activation_size: Any = None
+    parameter_size: Any = None
+    output_size: Any = None
+    stream: Any = None
 
 
 class Event(Head, gc=False, forbid_unknown_fields=True):
@@ -168,15 +172,17 @@ def _integer(value: dict[str, object], key: str) -> int:
     raise NoEventError(msg)
 
 
+_ANY_TYPE = ("input_type_shape", "output_type_shape", "activation_size", "parameter_size", "output_size", "stream")
+
+
 def _args_of_object(value: object) -> Args:
     if not isinstance(value, dict):
         return Args()
     texts = {
         key: value[key] for key in ("op_name", "provider", "dropped_event_count") if isinstance(value.get(key), str)
     }
-    return Args(
-        input_type_shape=value.get("input_type_shape"), output_type_shape=value.get("output_type_shape"), **texts
-    )
+    others: dict[str, Any] = {key: value.get(key) for key in _ANY_TYPE}
+    return Args(**texts, **others)
 
 
 def is_integer_only_small(args: Args) -> bool:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.attention_budget import uses_text
 from pytest_onnxperf.core.providers import CPU
+from pytest_onnxperf.core.text import printable
 from pytest_onnxperf.core.units import listed
 
 from .profile import op_name, short_provider
 from .roofline import roofline_lines
-from .wrap import printable, wrapped
+from .wrap import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_onnxperf.core.facts import CPU, Facts, difference_text
 from pytest_onnxperf.core.op_table import OpRow
 from pytest_onnxperf.core.profile import DeviceTotal, Profile
+from pytest_onnxperf.core.text import printable
 from pytest_onnxperf.report.profile_diff import ProfileChanges
-from pytest_onnxperf.report.wrap import printable, wrapped
+from pytest_onnxperf.report.wrap import wrapped
 
 TABLE_WIDTH = 80
 _OP_WIDTH = 25

@@ -1,4 +1,4 @@
-"""Prose, and names out of a model, as lines of a terminal."""
+"""Prose as lines of a terminal."""
 
 from __future__ import annotations
 
@@ -23,12 +23,3 @@ def wrapped(text: str, indent: str = "", width: int = WIDTH, *, break_long_words
         content, width, initial_indent=text[: len(text) - len(content)], subsequent_indent=indent,
         break_on_hyphens=False, break_long_words=break_long_words,
     )  # fmt: skip
-
-
-def printable(text: str) -> str:
-    r"""Return a text with what a terminal would act on written out.
-
-    >>> printable("a\tb")
-    'a\\tb'
-    """
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

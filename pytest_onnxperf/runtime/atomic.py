@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
 
 
 def replace_file(path: Path, data: bytes, *, is_durable: bool = True) -> None:
-    """Replace a file, for one who is its only writer. A link stays one: what it points to is replaced.
+    """Replace a file, for one who is its only writer; see `replaced`. What a killed writer left beside it is removed.
 
     Args:
         path: The file; its directory is made if need be.
         data: The new content.
-        is_durable: True: the content is on the disk first, so that a power failure leaves one of both. False: that
-            holds for the end of this process alone, however it comes, and costs no wait for the disk.
+        is_durable: As for `replaced`.
 
     Raises:
         OSError: It cannot be written; it is left as it was.
@@ -23,12 +28,32 @@ def replace_file(path: Path, data: bytes, *, is_durable: bool = True) -> None:
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{sha256(path.name.encode()).hexdigest()[:16]}."
-    for left in path.parent.glob(f"{prefix}*.tmp"):  # of a writer that was killed
+    for left in path.parent.glob(f"{prefix}*.tmp"):
         left.unlink(missing_ok=True)
+    with replaced(path, prefix, is_durable=is_durable) as file:
+        file.write(data)
+
+
+@contextmanager
+def replaced(path: Path, prefix: str = ".onnxperf-", *, is_durable: bool = True) -> Iterator[BinaryIO]:
+    """Give a file to write in place of `path`, which it replaces when the block ends; not where the block raises.
+
+    A link stays one: what it points to is replaced. Until then the file stands beside it, with `prefix` and `.tmp`.
+
+    Args:
+        path: The file, in a directory that is there.
+        prefix: Of the name of the file to write.
+        is_durable: True: the content is on the disk first, so that a power failure leaves one of both. False: that
+            holds for the end of this process alone, however it comes, and costs no wait for the disk.
+
+    Raises:
+        OSError: It cannot be written; the old file is left as it was.
+    """
+    path = Path(os.path.realpath(path))
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".tmp")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            yield file
             if is_durable:
                 file.flush()
                 os.fsync(file.fileno())
