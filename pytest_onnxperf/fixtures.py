@@ -36,7 +36,8 @@ def onnx_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
     - `measure(feeds)` or `measure(shapes={"batch": 1, "seq": 128})`: measures in fresh processes; budget and baseline
       are judged when the test ends
-    - `run(feeds)`: runs a warmed-up session in the test's own process and returns its outputs
+    - `run(feeds)`: runs a warmed-up session in the test's own process and returns its outputs;
+      `benchmark(session.run, feeds)`, with pytest-benchmark, lets budgets judge its timing
     - `inference_session`: that session
 
     Example:
@@ -45,7 +46,12 @@ def onnx_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     """
     from .handles import OnnxSessions
 
-    return OnnxSessions(_bench(request, tmp_path_factory))
+    bench = _bench(request, tmp_path_factory)
+    if "benchmark" in request.fixturenames:
+        from .benchmark import watch
+
+        watch(request.getfixturevalue("benchmark"), bench)
+    return OnnxSessions(bench)
 
 
 @pytest.fixture

@@ -78,6 +78,19 @@ class OnnxSessions:
         return OnnxSession(self._bench, job, label)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class LiveRun:
+    """A warm session with its feeds, in the test's own process."""
+
+    run: Callable[[], list[Any]]
+    """Runs it once and returns the outputs; one call of the runtime and nothing else."""
+    job: SessionJob
+    """The same model with the same feeds, for a measuring process."""
+    label: str
+    threads: int
+    """Intra-op threads; 0 where the session options of the test set them."""
+
+
 class OnnxSession:
     """One model with its options: `measure()` it, or `run()` it in the test's own process."""
 
@@ -134,15 +147,16 @@ class OnnxSession:
     def inference_session(self) -> Any:
         """The live `onnxruntime.InferenceSession` in the test's process, made when first asked for."""
         if self._session is None:
-            threads = (
-                0 if "intra_op_num_threads" in self._job.session_options else self._bench.settings.threads or cores()
-            )
             try:
-                self._session, _ = create_session(self._job.open_arguments(threads, ""))
+                self._session, _ = create_session(self._job.open_arguments(self._threads, ""))
             except StepError as error:
                 msg = f"{self._job.model_text}: {error}"
                 raise failed(msg) from None
         return self._session
+
+    @property
+    def _threads(self) -> int:
+        return 0 if "intra_op_num_threads" in self._job.session_options else self._bench.settings.threads or cores()
 
     def run(self, feeds: Mapping[str, object]) -> list[Any]:
         """Run the live session and return its outputs; the first call with new input shapes warms it up.
@@ -153,9 +167,14 @@ class OnnxSession:
         Returns:
             One numpy array per output of the model.
         """
+        return self.live(feeds).run()
+
+    def live(self, feeds: Mapping[str, object]) -> LiveRun:
+        """Check the feeds and return what runs them, warmed up where their shapes are new."""
         session = self.inference_session
         try:
-            checked = inputs.check_feeds(session, as_arrays(checked_mapping("feeds", feeds, "run")))
+            arrays = as_arrays(checked_mapping("feeds", feeds, "run"))
+            checked = inputs.check_feeds(session, arrays)
         except (InputError, SettingError) as error:
             msg = f"{self._job.model_text}: {error}"
             raise failed(msg) from None
@@ -165,4 +184,5 @@ class OnnxSession:
             self._warm[shape] = None
             for _ in range(self._bench.settings.warmup_rounds):
                 run()
-        return run()
+        # What is run here is not bound to the device, so neither is what is profiled of it.
+        return LiveRun(run, dataclasses.replace(self._job, feeds=arrays, bind=False), self._label, self._threads)

@@ -100,7 +100,8 @@ class Hooks:
     def _raise(self, item: pytest.Item) -> None:
         outcomes = self._active.outcomes(item)
         if not outcomes and item.get_closest_marker(BUDGET):
-            pytest.fail(text.nothing_measured(), pytrace=False)
+            has_benchmark = "benchmark" in getattr(item, "fixturenames", ())
+            pytest.fail(text.nothing_measured(has_benchmark=has_benchmark), pytrace=False)
         if any(outcome.verdict.fails for outcome in outcomes):
             breach = pytest.fail.Exception(text.failure(item.nodeid, outcomes), pytrace=False)
             item.stash[RAISED] = breach

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ import pytest
 
 from .against import TestAgainst, reference_of
 from .core.attention_backend import OPTION, backend_settings
+from .core.benchmark_times import with_benchmark
 from .core.budget import tolerance_of
 from .core.compare_metrics import Beside, beside
 from .core.errors import BaselineError, OnnxPerfError, ProviderError, SettingError
@@ -29,12 +31,14 @@ if TYPE_CHECKING:
 
     from .core.against import Against
     from .core.baseline import Entry
+    from .core.benchmark_times import BenchmarkTimes
     from .core.judge import Verdict
     from .session import ActiveSession
     from .settings import Settings
 
 
 _WIDTH: Final = 79
+_OWN_TIMES: Final = "its times, those of the test's own process, were not compared with the reference"
 
 
 class Workbench:
@@ -81,8 +85,22 @@ class Workbench:
         __tracebackhide__ = True
         return self.demanded(ep) or self._active.provider(self.settings)
 
-    def measure(self, subject: Subject, label: str) -> Record:
-        """Measure, keep the record for the verdict at the end of the test, and return it."""
+    def tell(self, what: str) -> None:
+        """Show what goes on, where a terminal does."""
+        self._active.progress.tick(what)
+
+    def quiet(self) -> None:
+        """Take away what `tell` showed."""
+        self._active.progress.clear()
+
+    def measure(self, subject: Subject, label: str, times: BenchmarkTimes | None = None) -> Record:
+        """Measure, keep the record for the verdict at the end of the test, and return it.
+
+        Args:
+            subject: What is measured.
+            label: Tells several measurements of one test apart.
+            times: Those of the test's own process, where another plugin took them: then facts alone are measured.
+        """
         if self._active.is_judged(self._item):
             msg = "measure() was called after the test's own code had ended, where nothing judges what it measures"
             raise failed(msg)
@@ -91,7 +109,7 @@ class Workbench:
         key = TestKey(module, test, label)
         directory = self._new_directory()
         try:
-            measurement, record, verdict, against = self._measured(subject, key, directory)
+            measurement, record, verdict, against = self._measured(subject, key, directory, times)
             explanation = None
             if self.settings.explain or verdict.fails:
                 on_device = subject.provider.name != CPU
@@ -113,7 +131,7 @@ class Workbench:
         return record
 
     def _measured(
-        self, subject: Subject, key: TestKey, directory: Path
+        self, subject: Subject, key: TestKey, directory: Path, times: BenchmarkTimes | None
     ) -> tuple[Measurement, Record, Verdict, Against | None]:
         """Measure and judge, against the reference of the session where it has one, else against the baseline."""
         against = None
@@ -121,19 +139,26 @@ class Workbench:
         if reference is not None:
             arms = TestAgainst(self._active, self._item, reference)
             try:
-                both = arms.measurement(subject, self._plan({}), directory)
+                both = arms.measurement(subject, self._plan({}, times), directory)
             except NotComparableError as error:
                 against = arms.not_compared(subject.model_text, str(error))
             else:
-                record = both.record(key, lambda _: both.is_suspicious())
+                record = self._with(times, both.record(key, lambda _: both.is_suspicious()))
+                if times is not None:
+                    record = replace(record, warnings=(*record.warnings, _OWN_TIMES))
                 return both, record, *arms.judge(both, key, record)
         environment = self._active.environment_of(subject.provider, subject.provider_options)
         budgets = self._item.stash[BUDGETS]
         tolerance = tolerance_of(budgets, environment, self.settings.tolerance)
-        plan = self._plan(self._beside(self._active.baseline_of(key, environment), tolerance, subject.provider))
+        beside = self._beside(self._active.baseline_of(key, environment), tolerance, subject.provider)
+        plan = self._plan(beside, times)
         measurement = Measurement(subject, plan, directory, self._active.progress.tick)
         record = measurement.record(key, lambda record: is_suspicious(self._active.judge(self._item, record)))
+        record = self._with(times, record)
         return measurement, record, self._active.judge(self._item, record), against
+
+    def _with(self, times: BenchmarkTimes | None, record: Record) -> Record:
+        return record if times is None or self.settings.timing == "off" else with_benchmark(record, times)
 
     def _checked_label(self, label: object) -> str:
         if not isinstance(label, str) or not (label.isprintable() or not label):
@@ -157,8 +182,11 @@ class Workbench:
         found = {metric: beside(entry, metric, tolerance) for metric in stored}
         return {metric: each for metric, each in found.items() if each is not None}
 
-    def _plan(self, references: Mapping[str, Beside]) -> Plan:
-        """Return how to measure, with rounds beside these reference workloads; an update finds those that miss."""
+    def _plan(self, references: Mapping[str, Beside], times: BenchmarkTimes | None = None) -> Plan:
+        """Return how to measure, with rounds beside these reference workloads; an update finds those that miss.
+
+        Where there are times already, none are taken.
+        """
         s = self.settings
         return Plan(
             references=references if (references or s.update) and s.isolation == "process" else None,
@@ -170,7 +198,7 @@ class Workbench:
             isolation=s.isolation,
             threads=s.threads,
             processes=s.baseline_processes if s.update else 1,
-            timing=s.timing == "on",
+            timing=s.timing == "on" and times is None,
             device=s.device,
         )
 

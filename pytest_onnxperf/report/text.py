@@ -28,12 +28,18 @@ if TYPE_CHECKING:
 _TOP_ROWS: Final = 5
 
 
-def nothing_measured() -> str:
-    """Return the text for a test with a budget that measured nothing."""
-    return (
+def nothing_measured(*, has_benchmark: bool) -> str:
+    """Return the text for a test with a budget that measured nothing; beside pytest-benchmark also what counts."""
+    text = (
         "a budget was declared and nothing was measured, so it was not judged.\n\n"
         "Ask for the fixture onnx_session and call onnx_session(MODEL).measure(...) in\n"
         "the test, or take @pytest.mark.onnx_budget away."
+    )
+    if not has_benchmark:
+        return text
+    return f"{text}\n" + (
+        "Of pytest-benchmark benchmark(session.run, feeds) counts, and pedantic without\n"
+        "setup and teardown: a function of the test's own is more than the session."
     )
 
 

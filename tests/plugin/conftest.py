@@ -13,5 +13,6 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     """A user's project, 80 columns wide, without the plugins that the test does not name."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("CI", raising=False)  # there pytest cuts no line of its summary
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:asyncio -p no:benchmark -p no:cov -p no:timeout -p no:hypothesispytest")
+    others = ["asyncio", "benchmark", "codspeed", "cov", "hypothesispytest", "memray", "timeout"]
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in others))
     return Suite(pytester)

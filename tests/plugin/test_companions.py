@@ -316,14 +316,19 @@ def test_a_doctest_and_other_items_are_no_concern_of_the_plugin(suite: Suite) ->
     suite.run(*QUICK, "--no-header", "--doctest-modules").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("companion", ["pytest_benchmark", "pytest_cov", "pytest_timeout", "hypothesis"])
+@pytest.mark.parametrize(
+    "companion",
+    ["pytest_benchmark", "pytest_codspeed", "pytest_cov", "pytest_memray", "pytest_timeout", "hypothesis"],
+)
 def test_a_companion_that_is_loaded_changes_nothing(
     suite: Suite, monkeypatch: pytest.MonkeyPatch, companion: str
 ) -> None:
     pytest.importorskip(companion)
     arguments = {
         "pytest_benchmark": ["--benchmark-disable-gc"],
+        "pytest_codspeed": ["--codspeed-max-time=1"],
         "pytest_cov": ["--cov=.", "--cov-report="],
+        "pytest_memray": ["--memray"],
         "pytest_timeout": ["--timeout=300"],
         "hypothesis": [],
     }[companion]
