@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from .baseline import entry_of
 from .budget import Budget, max_regression, tolerance_of
 from .compare_metrics import compare_metric
-from .comparison import Comparison
+from .comparison import Comparison, Figures
 from .judge import Found, Policy, Verdict, judge
 from .metrics import METRIC, STORED_METRIC
 from .op_changes import op_changes
@@ -162,4 +162,13 @@ def comparison_of(turns: Turns) -> Comparison:
         f"{metric.label} {turns.values_text}, ratio of times {turns.interval_text} ({change(verdict.ratio)}), "
         f"{quantity(turns.pairs, 'pairs')}"
     )
-    return Comparison(turns.name, verdict.state, text, verdict.ratio, verdict.reason)
+    has_interval = verdict.low_ratio > 0 and math.isfinite(verdict.high_ratio)
+    figures = Figures(
+        unit=metric.unit,
+        old=turns.reference / metric.per_unit,
+        new=turns.tested / metric.per_unit,
+        ratio=verdict.ratio,
+        low_ratio=verdict.low_ratio if has_interval else None,
+        high_ratio=verdict.high_ratio if has_interval else None,
+    )
+    return Comparison(turns.name, verdict.state, text, verdict.ratio, verdict.reason, figures=figures)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .attention_names import TIERS
 from .baseline import FEWER_IS_BETTER, stored_facts
 from .compare_metrics import compare_metric
-from .comparison import Comparison
+from .comparison import Comparison, Figures
 from .facts import difference_text, steps_text
 from .metrics import METRICS
 from .states import State
@@ -101,7 +101,8 @@ def _compare_count(name: str, old: int, new: int) -> Comparison:
     if state is State.CHANGED and name in FEWER_IS_BETTER:
         state = State.REGRESSED if new > old else State.IMPROVED
     badness = (new + 1) / (old + 1)
-    return Comparison(name, state, f"{name} {old} -> {new} a run" if old != new else f"{name} {new}", badness)
+    text = f"{name} {old} -> {new} a run" if old != new else f"{name} {new}"
+    return Comparison(name, state, text, badness, figures=Figures("nodes", old, new, new / old if old else None))
 
 
 def _compare_attention(old: dict[str, int], new: dict[str, int]) -> Comparison:
@@ -142,5 +143,7 @@ def _compare_counts(name: str, old: dict[str, int], new: dict[str, int], *, is_s
         state = State.REGRESSED if lost else State.IMPROVED if gained else State.CHANGED
         what = {"fused_ops": f"fused {key}", "ops": f"{key.replace(':', ' ')}", "nodes_by_provider": f"nodes on {key}"}
         text = f"{what.get(name, key)} {before} -> {after} a run"
-        results.append(Comparison(f"{name}.{key}", state, text, (before + 1) / (after + 1) if lost else 1.0))
+        badness = (before + 1) / (after + 1) if lost else 1.0
+        figures = Figures("nodes", before, after, after / before if before else None)
+        results.append(Comparison(f"{name}.{key}", state, text, badness, figures=figures))
     return results or [Comparison(name, State.OK, name)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
-from .comparison import Comparison
+from .comparison import Comparison, Figures
 from .decide import (
     DECIDING_PROCESSES,
     RAW_DRIFT_LOG,
@@ -68,7 +69,8 @@ def compare_metric(metric: Metric, record: Record, entry: Entry | None, toleranc
     text = f"{metric.label} {number(old)} -> {quantity(new, metric.unit)} ({change(ratio)})"
     if not metric.is_timed:
         creep = _since_anchor(metric, record, entry)
-        return replace(_exact(metric, text, old, new, tolerance), since_anchor=creep)
+        figures = Figures(metric.unit, old, new, ratio if math.isfinite(ratio) else None)
+        return replace(_exact(metric, text, old, new, tolerance), since_anchor=creep, figures=figures)
     values = _beside_reference(metric, record, entry) or _Values(
         stored, current, metric.better, metric.slack, RAW_DRIFT_LOG if metric.is_noisy_clock else 0.0
     )
@@ -76,7 +78,22 @@ def compare_metric(metric: Metric, record: Record, entry: Entry | None, toleranc
         values.stored, values.current, tolerance=tolerance, better=values.better, slack=values.slack,
         drift_log=values.drift_log, fitted_weights=values.fitted_weights,
     )  # fmt: skip
-    return _judged(metric, record, entry, values, verdict, text)
+    figures = _figures(metric, old, new, values, verdict)
+    return replace(_judged(metric, record, entry, values, verdict, text), figures=figures)
+
+
+def _figures(metric: Metric, old: float, new: float, values: _Values, verdict: StoredVerdict) -> Figures:
+    has_interval = verdict.low_ratio > 0 and math.isfinite(verdict.high_ratio)
+    return Figures(
+        unit=metric.unit,
+        old=old,
+        new=new,
+        ratio=verdict.ratio if math.isfinite(verdict.ratio) else None,
+        low_ratio=verdict.low_ratio if has_interval else None,
+        high_ratio=verdict.high_ratio if has_interval else None,
+        limit_ratio=verdict.limit_ratio if math.isfinite(verdict.limit_ratio) else None,
+        beside=values.kind,
+    )
 
 
 def _judged(
