@@ -68,6 +68,8 @@ OPTIONS: Final = (
     Option("against", "text", "", "Compare with another version of the world instead of a baseline's times: an "
            "interpreter (another onnxruntime), or a git revision (its model files); both are timed in turn",
            in_ini=False, metavar="PYTHON_OR_REF"),
+    Option("markdown", "text", "", "File that gets the results as Markdown, worst first, such as for a comment on a "
+           "pull request; a job summary of GitHub gets them without it", metavar="FILE"),
     Option("isolation", "choice", "process", "Where rounds run: in fresh processes, or (`none`, for debuggers) in the "
            "test's own", ("process", "none"), in_marker=True),
     Option("warmup_rounds", "int", 5, "Untimed rounds before the first timed one; the first is the cold start", low=1,

@@ -9,7 +9,8 @@ import pytest
 from .against import close, plain, reference_of, take
 from .core.errors import OnnxPerfError
 from .core.outcome import TestOutcome
-from .plugin import FIXTURES
+from .declare import BUDGET
+from .plugin import measures
 from .report import against, text
 from .report.comparison import comparison_lines, comparison_properties
 from .report.summary import header_lines, prefixed_lines, summary_lines
@@ -32,8 +33,9 @@ class Hooks:
         self._active = active
         self._tests: dict[str, TestOutcome] = {}
         self._passed: set[str] = set()
-        self._updated: list[str] = []
-        self._not_updated: list[str] = []
+        self.updated: list[str] = []
+        """What an update wrote, a line each; known when the session has finished."""
+        self.not_updated: list[str] = []
 
     # -- before ----------------------------------------------------------------------------------------------------
 
@@ -72,8 +74,7 @@ class Hooks:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Resolve the reference before the first measurement, also where there was no header."""
-        measures = any(not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) for item in session.items)
-        if measures and not session.config.option.collectonly:
+        if any(map(measures, session.items)) and not session.config.option.collectonly:
             reference_of(session.config, self._active.settings)
 
     # -- each test -------------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ class Hooks:
 
     def _raise(self, item: pytest.Item) -> None:
         outcomes = self._active.outcomes(item)
-        if not outcomes and item.get_closest_marker("onnx_budget"):
+        if not outcomes and item.get_closest_marker(BUDGET):
             pytest.fail(text.nothing_measured(), pytrace=False)
         if any(outcome.verdict.fails for outcome in outcomes):
             breach = pytest.fail.Exception(text.failure(item.nodeid, outcomes), pytrace=False)
@@ -121,6 +122,9 @@ class Hooks:
             others = [(name, value) for name, value in item.user_properties if not name.startswith("onnxperf.")]
             item.user_properties[:] = [*others, *text.properties(outcomes), *comparison_properties(comparisons)]
         report = yield
+        is_measuring = measures(item) or item.get_closest_marker(BUDGET) is not None
+        if call.when == "setup" and is_measuring:  # one that is skipped, or fails before it measures, is known too
+            attach(report, TestOutcome(item.nodeid, ()))
         is_broken = call.excinfo is not None and call.excinfo.value is item.stash.get(BROKEN, None)
         if not outcomes and (comparisons or is_broken):
             attach(report, TestOutcome(item.nodeid, (), is_broken, tuple(comparisons)))
@@ -157,8 +161,8 @@ class Hooks:
         """Write the baselines of the tests that passed."""
         if self._active.settings.update and not hasattr(session.config, "workerinput"):
             passed = [self._tests[nodeid] for nodeid in self._tests if nodeid in self._passed]
-            self._updated, self._not_updated = write_baselines(self._active.store, self._active.settings, passed)
-            if self._not_updated and session.exitstatus == pytest.ExitCode.OK:
+            self.updated, self.not_updated = write_baselines(self._active.store, self._active.settings, passed)
+            if self.not_updated and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
@@ -169,7 +173,7 @@ class Hooks:
         """Say what was judged, what was not and why, and what was updated."""
         lines = summary_lines(
             [outcome for test in self._tests.values() for outcome in test.outcomes],
-            updating=self._active.settings.update, updated=self._updated, not_updated=self._not_updated,
+            updating=self._active.settings.update, updated=self.updated, not_updated=self.not_updated,
             verbosity=config.get_verbosity(), explaining=self._active.settings.explain,
         )  # fmt: skip
         compared = [record for test in self._tests.values() for record in test.comparisons]

@@ -30,16 +30,25 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from .core.errors import OnnxPerfError
     from .hooks import Hooks
+    from .markdown_file import register_markdown
     from .session import ActiveSession
     from .settings import resolve
     from .state import ACTIVE
 
     try:
         active = ActiveSession(config, resolve(config))
+        hooks = Hooks(active)
+        if not hasattr(config, "workerinput"):
+            register_markdown(config, hooks, active.settings)
     except OnnxPerfError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[ACTIVE] = active
-    config.pluginmanager.register(Hooks(active), "onnxperf-session")
+    config.pluginmanager.register(hooks, "onnxperf-session")
+
+
+def measures(item: pytest.Item) -> bool:
+    """Tell whether a test uses a fixture that measures."""
+    return not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
@@ -47,5 +56,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
     if is_enabled(config):
         return
     for item in items:
-        if not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) or item.get_closest_marker("onnx_budget"):
+        if measures(item) or item.get_closest_marker("onnx_budget"):
             item.add_marker(pytest.mark.skip(reason="needs --onnxperf"))

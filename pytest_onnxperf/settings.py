@@ -36,6 +36,8 @@ class Settings:
     unverifiable: Literal["fail", "skip", "pass"]
     timing: str
     explain: bool
+    markdown: str
+    """Path of the file: from where pytest was started, of the root directory if ini has it; or empty."""
     isolation: Literal["process", "none"]
     warmup_rounds: int
     min_rounds: int
