@@ -34,6 +34,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """An inner session writes nothing for the CI that runs this one."""
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
+    return pytester
+
+
+@pytest.fixture
 def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks of devices are this test's own: what it measures need not be measured alone, and tests may run at once."""
     temporary = tmp_path / "temporary"

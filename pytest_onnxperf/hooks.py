@@ -33,8 +33,9 @@ class Hooks:
         self._active = active
         self._tests: dict[str, TestOutcome] = {}
         self._passed: set[str] = set()
-        self._updated: list[str] = []
-        self._not_updated: list[str] = []
+        self.updated: list[str] = []
+        """What an update wrote, a line each; known when the session has finished."""
+        self.not_updated: list[str] = []
 
     # -- before ----------------------------------------------------------------------------------------------------
 
@@ -161,8 +162,8 @@ class Hooks:
         """Write the baselines of the tests that passed."""
         if self._active.settings.update and not hasattr(session.config, "workerinput"):
             passed = [self._tests[nodeid] for nodeid in self._tests if nodeid in self._passed]
-            self._updated, self._not_updated = write_baselines(self._active.store, self._active.settings, passed)
-            if self._not_updated and session.exitstatus == pytest.ExitCode.OK:
+            self.updated, self.not_updated = write_baselines(self._active.store, self._active.settings, passed)
+            if self.not_updated and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
@@ -173,7 +174,7 @@ class Hooks:
         """Say what was judged, what was not and why, and what was updated."""
         lines = summary_lines(
             [outcome for test in self._tests.values() for outcome in test.outcomes],
-            updating=self._active.settings.update, updated=self._updated, not_updated=self._not_updated,
+            updating=self._active.settings.update, updated=self.updated, not_updated=self.not_updated,
             verbosity=config.get_verbosity(), explaining=self._active.settings.explain,
         )  # fmt: skip
         compared = [record for test in self._tests.values() for record in test.comparisons]

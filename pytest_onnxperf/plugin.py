@@ -30,20 +30,24 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from .core.errors import OnnxPerfError
     from .hooks import Hooks
+    from .markdown_file import register_markdown
     from .session import ActiveSession
     from .settings import resolve
     from .state import ACTIVE
 
     try:
         active = ActiveSession(config, resolve(config))
-        if active.settings.json and not hasattr(config, "workerinput"):
-            from .results_file import ResultsHooks
+        hooks = Hooks(active)
+        if not hasattr(config, "workerinput"):
+            register_markdown(config, hooks, active.settings)
+            if active.settings.json:
+                from .results_file import ResultsHooks
 
-            config.pluginmanager.register(ResultsHooks(config, active.settings), "onnxperf-results")
+                config.pluginmanager.register(ResultsHooks(config, active.settings), "onnxperf-results")
     except OnnxPerfError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[ACTIVE] = active
-    config.pluginmanager.register(Hooks(active), "onnxperf-session")
+    config.pluginmanager.register(hooks, "onnxperf-session")
 
 
 def measures(item: pytest.Item) -> bool:

@@ -38,6 +38,8 @@ class Settings:
     explain: bool
     json: str
     """Path of the file of results: from where pytest was started, of the root directory if ini has it; or empty."""
+    markdown: str
+    """Path of the file: from where pytest was started, of the root directory if ini has it; or empty."""
     isolation: Literal["process", "none"]
     warmup_rounds: int
     min_rounds: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from .ab import AbRecord
 from .against import Against
@@ -39,3 +40,22 @@ class TestOutcome:
     """True where the test failed because of its budget or baseline, and not by an error."""
     comparisons: tuple[AbRecord, ...] = ()
     """What it compared by `onnx_compare`."""
+
+
+Ended = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
+"""How a test came out, as pytest says it; `error` is a failure outside of its call."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedTest:
+    """One test that measures, as the reports of its session leave it."""
+
+    found: TestOutcome
+    """Without measurements where it was skipped or failed before the first."""
+    ended: Ended
+    message: str = ""
+    """Why it failed, was skipped or was expected to fail."""
+    path: str = ""
+    """Of its file, from pytest's root directory."""
+    line: int = 1
+    """Where the test begins in it, from 1."""

@@ -43,7 +43,7 @@ def speed_text(record: AbRecord, metric: str = "") -> str:
     return f"{ratio}x {'faster' if is_faster else 'slower'} [{low} to {high}]"
 
 
-def _speeds(record: AbRecord) -> list[str]:
+def speeds(record: AbRecord) -> list[str]:
     """Return the ratio of each metric, with its name where there are several."""
     if len(record.times) < 2:
         return [speed_text(record)]
@@ -60,15 +60,21 @@ def comparison_lines(records: Sequence[AbRecord], verbosity: int) -> list[str]:
         if verbosity > 0:
             lines += [f"  {line}" for line in _details(record) if line]
         else:
-            lines += [f"  {speed}" for speed in _speeds(record)[1:]]
-        for why in _remarks(record):
+            lines += [f"  {speed}" for speed in speeds(record)[1:]]
+        for why in remarks(record):
             lines += wrapped(f"  {why}", "    ")
+    return [*lines, *wrapped(comparison_counts(records))]
+
+
+def comparison_counts(records: Sequence[AbRecord]) -> str:
+    """Count comparisons by their states."""
     states = [record.state or "compared" for record in records]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    return [*lines, *wrapped(f"{len(records)} A/B comparison{'s' if len(records) != 1 else ''}: {counts}")]
+    return f"{len(records)} A/B comparison{'s' if len(records) != 1 else ''}: {counts}"
 
 
-def _remarks(record: AbRecord) -> Iterator[str]:
+def remarks(record: AbRecord) -> Iterator[str]:
+    """Yield why a comparison cannot be trusted: nothing was compared, the outputs, noise."""
     if record.why_not:
         yield record.why_not
     if record.outputs.state in ("differ", "cannot tell"):
@@ -125,7 +131,7 @@ def _evidence(record: AbRecord) -> Iterator[str]:
     yield ""
     if record.times:
         processes = f"{record.processes} process{'es' if record.processes != 1 else ''}"
-        first, *others = _speeds(record)
+        first, *others = speeds(record)
         yield f"Speed: {first}, 99 %, {record.pairs} pairs in {processes}"
         yield from (f"Speed: {other}" for other in others)
     if record.outputs.state != "not checked":
@@ -149,12 +155,13 @@ def _facts(record: Record) -> dict[str, str]:
     counts = {"memcpy": facts.memcpy, "CPU nodes": facts.cpu_nodes, "nodes": facts.nodes}
     mark = "?" if facts.unavailable else ""
     return {name: f"{count}{mark}" for name, count in counts.items()} | {
-        "attention": _attention(facts),
+        "attention": attention_text(facts),
         "fused ops": ", ".join(f"{count} {name}" for name, count in facts.fused_ops.items()) or "none",
     }
 
 
-def _attention(facts: Facts) -> str:
+def attention_text(facts: Facts) -> str:
+    """Return the kernels that attention nodes ran; `?` among them where one cannot be told."""
     kernels = {name for use in facts.attention for name in use.kernels or ("?",)}
     return ", ".join(sorted(kernels)) or "none"
 

@@ -88,9 +88,9 @@ def summary_lines(
     if explaining:
         lines += [line for outcome in outcomes for line in explained_lines(outcome)]
     if outcomes:
-        lines += wrapped(_counts(outcomes), "  ")
+        lines += wrapped(counts_text(outcomes), "  ")
     if not updating:
-        lines += [line for text in _not_compared(outcomes) for line in wrapped(text, "  ")]
+        lines += [line for text in not_compared(outcomes) for line in wrapped(text, "  ")]
     lines += [line for text in _unpaired(outcomes) for line in wrapped(text, "  ")]
     if updating:
         lines += [line for text in updated for line in wrapped(text, "  ")]
@@ -118,14 +118,18 @@ def measurement_line(outcome: Outcome) -> str:
     """
     record = outcome.record
     name = shortened(record.key.entry)
-    shown = [METRIC[key].shown(record.metrics[key]) for key in _SHOWN if key in record.metrics]
+    shown = [METRIC[key].shown(record.metrics[key]) for key in MAIN_METRICS if key in record.metrics]
     latency = ", ".join(shown) or "-"
-    memcpy = "?" if record.facts is None or record.unavailable_facts else str(record.facts.memcpy)
-    return f"{name:<{NAME_WIDTH}} {latency:>9}  memcpy {memcpy:<3} {_state(outcome)}"
+    return f"{name:<{NAME_WIDTH}} {latency:>9}  memcpy {memcpy_text(record):<3} {state_text(outcome)}"
 
 
-_SHOWN: Final = ("latency_p50", "ttft", "decode_throughput")
+MAIN_METRICS: Final = ("latency_p50", "ttft", "decode_throughput")
 """The metrics on a measurement's line: a session has the first, a generator the others."""
+
+
+def memcpy_text(record: Record) -> str:
+    """Return the memcpy nodes of a run; `?` where they cannot be told."""
+    return "?" if record.facts is None or record.unavailable_facts else str(record.facts.memcpy)
 
 
 def shortened(name: str) -> str:
@@ -136,7 +140,8 @@ def shortened(name: str) -> str:
     return f"{name[: NAME_WIDTH - tail - 3]}...{name[-tail:]}"
 
 
-def _state(outcome: Outcome) -> str:
+def state_text(outcome: Outcome) -> str:
+    """Return the state of a measurement: two words where facts and times came out differently."""
     verdict = outcome.verdict
     if verdict.broken or verdict.worse or verdict.cannot_tell:
         return verdict.state
@@ -172,7 +177,8 @@ def _details(outcome: Outcome) -> Iterator[str]:
             yield f"  shown: {metric.label} {quantity(median(values) / metric.per_unit, metric.unit)}"
 
 
-def _counts(outcomes: Sequence[Outcome]) -> str:
+def counts_text(outcomes: Sequence[Outcome]) -> str:
+    """Count measurements, limits and comparisons by their states."""
     limits = Counter(str(limit.state) for outcome in outcomes for limit in outcome.verdict.limits)
     states = Counter(str(c.state) for outcome in outcomes for c in outcome.verdict.comparisons)
     parts = [f"{len(outcomes)} measurement{'s' if len(outcomes) != 1 else ''}"]
@@ -185,7 +191,7 @@ def _counts(outcomes: Sequence[Outcome]) -> str:
     return "; ".join(parts)
 
 
-def _not_compared(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def not_compared(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Say what was not compared and why, with what to do."""
     missing: dict[str, set[str]] = {}
     partly: dict[str, set[str]] = {}

@@ -45,21 +45,21 @@ def nothing_measured(*, has_benchmark: bool) -> str:
 
 def failure(nodeid: str, outcomes: Sequence[Outcome]) -> str:
     """Return the text of a test that its budget or baseline fails: every breach with both numbers, worst first."""
-    failing = sorted((outcome for outcome in outcomes if outcome.verdict.fails), key=_rank)
+    failing = sorted((outcome for outcome in outcomes if outcome.verdict.fails), key=rank)
     if not failing:
         return ""
-    others = sum(_breach_count(outcome) for outcome in failing) - 1
+    others = sum(breach_count(outcome) for outcome in failing) - 1
     more = f" (and {others} more)" if others else ""
     texts = ["\n".join(_failure(nodeid, outcome)) for outcome in failing]
-    return f"{_headline(failing[0])}{more}\n" + "\n\n".join(texts)
+    return f"{headline(failing[0])}{more}\n" + "\n\n".join(texts)
 
 
 def skip_reason(outcomes: Sequence[Outcome]) -> str:
     """Return the one line for a test that is skipped because a budget could not be judged."""
-    return "; ".join(_headline(outcome) for outcome in outcomes if outcome.verdict.skips)
+    return "; ".join(headline(outcome) for outcome in outcomes if outcome.verdict.skips)
 
 
-def _rank(outcome: Outcome) -> tuple[int, float]:
+def rank(outcome: Outcome) -> tuple[int, float]:
     """Rank a failing measurement for sorting, worst first, as the rows in it are."""
     verdict = outcome.verdict
     if verdict.broken:
@@ -120,12 +120,13 @@ def _breaches(verdict: Verdict) -> Iterator[str]:
             yield from _row(str(comparison.state), comparison.text, detail)
 
 
-def _breach_count(outcome: Outcome) -> int:
+def breach_count(outcome: Outcome) -> int:
+    """Count what is over budget, worse or cannot be told."""
     verdict = outcome.verdict
     return len(verdict.broken) + len(verdict.worse) + len(verdict.cannot_tell)
 
 
-def _headline(outcome: Outcome) -> str:
+def headline(outcome: Outcome) -> str:
     """Return the worst of what failed, for the one line that pytest's short summary shows."""
     verdict = outcome.verdict
     if verdict.broken:

@@ -1,0 +1,70 @@
+"""Files of a report: checked before anything is measured, and GitHub's job summary, to which all steps append."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from typing import TYPE_CHECKING, Final
+
+from pytest_onnxperf.core.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SUMMARY_BYTES: Final = 1024 * 1024
+"""A job summary that is larger is not shown at all. Source: actions/runner, CreateStepSummaryCommand,
+`AttachmentSizeLimit`, and GitHub's documentation of workflow commands."""
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Refuse a path that no file can be written to; make its directory.
+
+    Args:
+        path: Where a file is to be.
+        option: Which named it, for the message.
+
+    Raises:
+        SettingError: It is a directory or no regular file, or it or its directory cannot be written.
+    """
+    try:
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            what = "a directory" if path.is_dir() else "no regular file"
+            msg = f"{option}: expected the path of a file to write, got {what}: {path}"
+            raise SettingError(msg)
+        _make_directory(path.parent)
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if not path.exists():
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+    except OSError as error:
+        msg = f"{option}: {path} cannot be written: {error.strerror}"
+        raise SettingError(msg) from error
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:  # which is what it says of a file in the way
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
+
+
+def append_summary(path: Path, page_of: Callable[[int], str]) -> None:
+    """Append a page to a job summary, within what is left of its size.
+
+    Args:
+        path: As `GITHUB_STEP_SUMMARY` has it.
+        page_of: Returns a page of at most so many bytes; empty where none fits.
+
+    Raises:
+        OSError: It cannot be written, or there is no room.
+    """
+    with path.open("ab") as file:
+        used = file.seek(0, os.SEEK_END)
+        page = page_of(SUMMARY_BYTES - used - 2)  # a blank line before it; and less than the limit
+        if not page:
+            raise OSError(errno.EFBIG, f"it holds {used} of {SUMMARY_BYTES} bytes already, and no page fits")
+        file.write(f"\n{page}".encode() if used else page.encode())
