@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pytest_onnxperf.core.ab import ARMS, CANDIDATE, REFERENCE, AaSensor, sensor_of
+from pytest_onnxperf.core.device_state import disturbance_of
 from pytest_onnxperf.core.sample import Sample
 
 from .child.element_types import element_type_of
 from .inline import InlineWorker
 from .lock import claimed, device_name
-from .measure import CONFIRMATIONS, Measurement, disturbance_of
+from .measure import CONFIRMATIONS, Measurement
 from .pair_process import named, timed_process
 from .process import ProcessWorker
+from .state_meter import StateMeter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,6 +57,7 @@ class AbMeasurement:
         self._plan, self.directory, self._progress = plan, directory, progress
         self._started = 0
         self._reference_first = bool(os.urandom(1)[0] & 1)
+        self._state = StateMeter(reference.provider.short, reference.provider_options)
         self.processes: list[PairProcess] = []
 
     @property
@@ -78,7 +81,9 @@ class AbMeasurement:
         Raises:
             OnnxPerfError: It says which arm failed, where that can be told.
         """
-        with self._claimed():
+        with self._claimed(), self._state.machine.running():
+            if not self.processes:
+                self._state.begin()
             found = self._process(self._jobs, tolerances)
         self.processes.append(found)
         return found
@@ -115,6 +120,7 @@ class AbMeasurement:
             metrics["load"] = tuple(float(one.load_ns[arm]) for one in self.processes)
         loads = [one.other_load for one in self.processes if one.other_load is not None]
         load = median(loads) if loads else 0.0
+        gpu, machine = (self._state.gpu(), self._state.machine.state()) if self.processes else (None, None)
         missing = {name: why for name, why in record.not_measured.items() if name not in metrics}
         return replace(
             record,
@@ -122,8 +128,10 @@ class AbMeasurement:
             not_measured=missing | dict.fromkeys(_NOT_TIMED, _SHARED_MEMORY),
             rounds=sum(len(one.pairs) for one in self.processes),
             threads=self.processes[0].threads if self.processes else 0,
-            disturbance=disturbance_of(load, "both arms were timed"),
+            disturbance=disturbance_of(load, gpu, machine, "both arms were timed"),
             other_load_ratio=load,
+            gpu=gpu,
+            machine=machine,
         )
 
     def differing_settings(self) -> dict[str, dict[str, str]]:
@@ -155,6 +163,7 @@ class AbMeasurement:
             kind="pair",
             timeout_s=self._plan.timeout_s,
             alive=lambda: self._progress("timing two arms in turn"),
+            after_step=self._state.sample,
         )
 
     def _process(self, jobs: Mapping[str, SessionJob], tolerances: Tolerances | None) -> PairProcess:

@@ -72,7 +72,7 @@ class ProcessWorker:
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
         alive: Callable[[], None] = lambda: None,
-        after_step: Callable[[int], None] | None = None,
+        after_step: Callable[[int, str], None] | None = None,
         log_stays: bool = True,
     ) -> None:
         """Start the process.
@@ -84,7 +84,7 @@ class ProcessWorker:
             python: The interpreter, with numpy and the runtime; it need not have this package.
             environment: Variables set beside those of this process.
             alive: Called about twice a second while an answer is awaited.
-            after_step: Called with the process id while an answer is awaited and after each.
+            after_step: Called with the process id and the step while an answer is awaited, and after each.
             log_stays: False where the directory is soon removed, so that no message sends a person there.
 
         Raises:
@@ -168,19 +168,19 @@ class ProcessWorker:
                 message = self._answers.get(timeout=min(left_s, _POLL_S))
             except queue.Empty:
                 self._alive()
-                self._observe()
+                self._observe(command)
                 continue
             if message is None:
                 self._answers.put(None)  # for the next call, which hears the same
                 how = self._how_it_died(command)
                 msg = f"the measuring process {how} in its step `{command}`{self._ending()}"
                 raise MeasurementError(msg)
-            self._observe()
+            self._observe(command)
             return message
 
-    def _observe(self) -> None:
+    def _observe(self, step: str) -> None:
         if self._after_step is not None:
-            self._after_step(self._process.pid)
+            self._after_step(self._process.pid, step)
 
     def _too_late(self, command: str) -> MeasurementError:
         self.kill()

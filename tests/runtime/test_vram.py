@@ -7,13 +7,15 @@ import os
 
 import pytest
 
+from pytest_onnxperf.runtime.nvml import Nvml
 from pytest_onnxperf.runtime.vram import VramMeter
 
 
 def test_without_an_answer_there_is_a_reason_and_no_peak() -> None:
-    meter = VramMeter()
+    nvml = Nvml()
+    meter = VramMeter(nvml)
     meter.sample(os.getpid())
-    if not meter.why_not:
+    if not nvml.why_not:
         pytest.skip("NVML answers here")
     assert meter.peak_bytes == 0
     missing = "nvidia-ml-py is not installed"
@@ -22,7 +24,8 @@ def test_without_an_answer_there_is_a_reason_and_no_peak() -> None:
 
 
 def test_a_process_without_device_memory_is_no_peak_of_zero() -> None:
-    meter = VramMeter()
+    nvml = Nvml()
+    meter = VramMeter(nvml)
     meter.sample(os.getpid())
     assert meter.peak_bytes == 0
     assert meter.reason()
