@@ -11,11 +11,11 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 from .core.benchmark_times import BenchmarkTimes, extra_info
+from .core.device_state import disturbance_of
 from .core.errors import MeasurementError
 from .handles import OnnxSession
 from .runtime.child.machine import LoadMeter
 from .runtime.lock import claimed, device_name
-from .runtime.measure import disturbance_of
 from .workbench import failed
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _timed(
     times = BenchmarkTimes(
         *_found(benchmark, is_codspeed=is_codspeed),
         other_load_ratio=other_load,
-        disturbance=disturbance_of(other_load, "rounds were timed"),
+        disturbance=disturbance_of(other_load, None, None, "rounds were timed"),
         threads=live.threads,
     )
     benchmark.extra_info["onnxperf"] = extra_info(bench.measure(job, live.label, times))

@@ -51,7 +51,7 @@ OPTIONS: Final = (
            "pass", in_ini=False),
     Option("update_mode", "choice", "changed", "Which entries --onnxperf-update writes: `new` ones only, those that "
            "`changed` beyond the recorded interval, or `all`", ("new", "changed", "all")),
-    Option("update_force", "flag", False, "Record times although other processes disturbed them", in_ini=False),
+    Option("update_force", "flag", False, "Record times although they were disturbed", in_ini=False),
     Option("ep", "text", "auto", "Execution provider: auto (the best that truly runs here), cpu, cuda, tensorrt, "
            "webgpu, dml, openvino, ... or ONNX Runtime's own name", in_marker=True, metavar="NAME"),
     Option("baseline_dir", "text", "baselines", "Directory of the baselines, from pytest's root directory",

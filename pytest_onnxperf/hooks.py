@@ -13,7 +13,9 @@ from .declare import BUDGET
 from .plugin import measures
 from .report import against, text
 from .report.comparison import comparison_lines, comparison_properties
+from .report.device_state import state_lines
 from .report.summary import header_lines, prefixed_lines, summary_lines
+from .runtime.child.machine import cores
 from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, ActiveSession, today, write_baselines
 from .transport import attach, detach, is_breach
 
@@ -50,10 +52,11 @@ class Hooks:
         except OnnxPerfError as error:
             return [*lines, *prefixed_lines(str(error))]
         store, key = self._active.store, environment.key
+        state = prefixed_lines("\n".join(state_lines(*self._active.state(environment), cores())))
         return lines + header_lines(
             environment, str(self._active.settings.baseline_dir), store.environment_keys(), store.latest_date(key),
             today(),
-            is_auto=not self._active.settings.names_ep, not_running=self._active.prober.not_running(),
+            is_auto=not self._active.settings.names_ep, not_running=self._active.prober.not_running(), state=state,
         )  # fmt: skip
 
     @pytest.hookimpl(optionalhook=True)

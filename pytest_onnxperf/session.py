@@ -17,11 +17,12 @@ from .core.compare_metrics import with_detectable
 from .core.environment import Environment
 from .core.errors import BaselineError, ProviderError
 from .core.judge import Policy, Verdict, judge
-from .core.providers import Provider, provider_of
+from .core.providers import Provider, provider_of, short_name
 from .marks import budgets_of, settings_of
 from .progress import Progress
 from .runtime.devices import Device, describe_device
 from .runtime.probe import Prober
+from .runtime.state_meter import StateMeter
 from .runtime.store import Store
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .core.ab import AaSensor, AbRecord
     from .core.baseline import Entry
     from .core.budget import Budget
+    from .core.device_state import GpuState, MachineState
     from .core.outcome import Outcome, TestOutcome
     from .core.record import Record, TestKey
     from .settings import Settings
@@ -93,6 +95,12 @@ class ActiveSession:
         device = self.device(provider)
         versions = {**self.prober.versions(), **_genai_version(), **device.versions}
         return Environment(device.name, device.key, provider.name, versions)
+
+    def state(self, environment: Environment) -> tuple[GpuState | None, str, MachineState]:
+        """Return the state of GPU and machine now, and why the GPU's is not known."""
+        meter = StateMeter(short_name(environment.execution_provider), {})
+        meter.begin()
+        return meter.gpu(), meter.why_no_gpu, meter.machine.state()
 
     # -- tests -----------------------------------------------------------------------------------------------------
 

@@ -108,7 +108,8 @@ def _judged(
     is_excused = state is not State.OK and badness <= _explained(record.other_load_ratio)
     if values.kind and spread_ratio > NOISY_SPREAD_RATIO and is_excused:
         state, detail = State.NOISY, f"the reference workload itself varied by {spread_ratio:.0%} from round to round"
-    is_disturbed = bool(record.disturbance) and not values.kind
+    # The reference workload is the CPU's: what slows the GPU down does not cancel in the ratio to it.
+    is_disturbed = (bool(record.disturbance) and not values.kind) or bool(record.gpu and record.gpu.disturbances)
     if is_disturbed and is_excused:
         state = State.DISTURBED
     creep = "" if is_disturbed else _since_anchor(metric, record, entry)

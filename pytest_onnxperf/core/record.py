@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .device_state import GpuState, MachineState
 from .environment import Environment
 from .facts import Facts
 from .paired import Paired
@@ -54,9 +55,13 @@ class Record:
     threads: int = 0
     """Intra-op threads that were set; 0 where the session options of the test set them."""
     disturbance: str = ""
-    """What else used the device meanwhile; empty where nothing did."""
+    """What else used the device meanwhile, or slowed it down; empty where nothing did."""
     other_load_ratio: float = 0.0
     """Share of the usable CPU cores that others used while rounds were timed, 0 to 1."""
+    gpu: GpuState | None = None
+    """While rounds were timed; None where none were, or NVML says nothing."""
+    machine: MachineState | None = None
+    """While rounds were timed; None where none were."""
     warnings: tuple[str, ...] = ()
     """What a reader should know and no verdict says."""
     options: Mapping[str, str] = field(default_factory=dict)

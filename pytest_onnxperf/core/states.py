@@ -25,7 +25,7 @@ class State(StrEnum):
     NOISY = "noisy"
     """The processes disagree by more than the tolerance: no verdict is possible."""
     DISTURBED = "disturbed"
-    """The device was busy with something else while this was measured."""
+    """The device was busy with something else, or throttled, while this was measured."""
     CANNOT_TELL = "cannot-tell"
     """It could not be measured at all, with the reason."""
 

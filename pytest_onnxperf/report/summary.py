@@ -12,6 +12,7 @@ from pytest_onnxperf.core.states import State
 from pytest_onnxperf.core.units import quantity
 
 from .against import table_lines
+from .device_state import measured_line
 from .explanation import attention_lines, explanation_lines
 from .wrap import WIDTH, wrapped
 
@@ -29,7 +30,7 @@ _MOST_NAMES: Final = 3
 
 def header_lines(
     environment: Environment, baseline_dir: str, recorded_keys: Sequence[str], latest: date | None, today: date, *,
-    is_auto: bool, not_running: Mapping[str, str],
+    is_auto: bool, not_running: Mapping[str, str], state: Sequence[str] = (),
 ) -> list[str]:  # fmt: skip
     """Return the lines of pytest's header.
 
@@ -41,6 +42,7 @@ def header_lines(
         today: For its age.
         is_auto: Whether the EP was chosen by `auto`.
         not_running: EPs that were tried in vain -> why they do not run.
+        state: Lines about the state of the device.
     """
     short = short_name(environment.execution_provider)
     lines = []
@@ -53,6 +55,7 @@ def header_lines(
     for name, reason in not_running.items():
         lines += prefixed_lines(f"{name} is in this build and does not run: {reason}")
     lines += prefixed_lines(", ".join(f"{name} {version}" for name, version in environment.versions.items()))
+    lines += state
     where = f"{baseline_dir}/{environment.key}"
     if latest is None:
         return [*lines, f"onnxperf: no {where} yet"]
@@ -165,6 +168,8 @@ def _details(outcome: Outcome) -> Iterator[str]:
     """Return every comparison and limit of a measurement, for -v."""
     record, verdict = outcome.record, outcome.verdict
     yield f"{record.key.module}::{record.key.entry}: {record.rounds} rounds, {record.threads} threads"
+    if record.gpu is not None:
+        yield f"  {measured_line(record.gpu)}"
     for limit in verdict.limits:
         yield f"  {limit.state}: {limit.key} {limit.actual} (budget {limit.limit})".rstrip()
     for comparison in verdict.comparisons:

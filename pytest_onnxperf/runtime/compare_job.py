@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pytest_onnxperf.core.ab import ARMS, CANDIDATE, REFERENCE, AaSensor, Pairs, sensor_of
+from pytest_onnxperf.core.device_state import disturbance_of
 from pytest_onnxperf.core.errors import SettingError
 
 from .child.element_types import element_type_of
 from .generator_job import GeneratorJob
 from .lock import claimed, device_name
-from .measure import CONFIRMATIONS, Measurement, disturbance_of, inline_worker
+from .measure import CONFIRMATIONS, Measurement, inline_worker
 from .pair_process import metrics_of, named, timed_process
 from .process import ProcessWorker
 from .session_job import SessionJob
+from .state_meter import StateMeter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,6 +58,7 @@ class AbMeasurement:
         self._plan, self.directory, self._progress = plan, directory, progress
         self._started = 0
         self._reference_first = bool(os.urandom(1)[0] & 1)
+        self._state = StateMeter(reference.provider.short, reference.provider_options)
         self.processes: list[PairProcess] = []
 
     @property
@@ -97,7 +100,9 @@ class AbMeasurement:
         Raises:
             OnnxPerfError: It says which arm failed, where that can be told.
         """
-        with self._claimed():
+        with self._claimed(), self._state.machine.running():
+            if not self.processes:
+                self._state.begin()
             found = self._process(self._jobs, tolerances)
         self.processes.append(found)
         return found
@@ -137,6 +142,7 @@ class AbMeasurement:
             metrics["load"] = tuple(float(one.load_ns[arm]) for one in self.processes)
         loads = [one.other_load for one in self.processes if one.other_load is not None]
         load = median(loads) if loads else 0.0
+        gpu, machine = (self._state.gpu(), self._state.machine.state()) if self.processes else (None, None)
         missing = {name: why for name, why in record.not_measured.items() if name not in metrics}
         return replace(
             record,
@@ -144,8 +150,10 @@ class AbMeasurement:
             not_measured=missing | dict.fromkeys(_NOT_TIMED, _SHARED_MEMORY),
             rounds=self.pair_count,
             threads=self.processes[0].threads if self.processes else 0,
-            disturbance=disturbance_of(load, "both arms were timed"),
+            disturbance=disturbance_of(load, gpu, machine, "both arms were timed"),
             other_load_ratio=load,
+            gpu=gpu,
+            machine=machine,
             generations=tuple(one.generations[arm] for one in self.processes if one.generations),
             distributions={name: tuple(each[name] for each in spreads) for name in (spreads[0] if spreads else ())},
         )
@@ -188,6 +196,7 @@ class AbMeasurement:
             timeout_s=self._plan.timeout_s,
             alive=lambda: self._progress("timing two arms in turn"),
             environment=self._variables,
+            after_step=self._state.sample,
         )
 
     def _process(self, jobs: Mapping[str, Job], tolerances: Tolerances | None) -> PairProcess:

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pytest_onnxperf.core.attention_backend import switches_of
 from pytest_onnxperf.core.compare_metrics import Beside
 from pytest_onnxperf.core.decide import DECIDING_PROCESSES
+from pytest_onnxperf.core.device_state import disturbance_of, idle_hint
 from pytest_onnxperf.core.environment import Environment
 from pytest_onnxperf.core.errors import SettingError
 from pytest_onnxperf.core.explanation import Explanation
 from pytest_onnxperf.core.peaks import ceilings_of
 from pytest_onnxperf.core.record import Record, TestKey
-from pytest_onnxperf.core.units import quantity
 
 from .devices import NVIDIA, describe_device
 from .explaining import Explainer
 from .inline import InlineWorker, Kind
 from .lock import claimed, device_name
 from .process import ProcessWorker
-from .vram import VramMeter
+from .state_meter import StateMeter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     from .plan import Plan, Profiled, Subject, Timing, Worker
 
-# Others that use more than this share of the usable cores while rounds are timed disturb them. A choice: on two cores
-# it is two fifths of one of them, more than an idle machine with a pytest in it ever uses.
-_DISTURBED_SHARE: Final = 0.2
 CONFIRMATIONS: Final = DECIDING_PROCESSES - 1
 # The reference workload is numpy's, and is to be the same on every machine; ONNX Runtime has threads of its own.
 _ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "VECLIB_MAXIMUM_THREADS": "1"}
@@ -55,7 +52,7 @@ class Measurement:
         self._subject, self._plan, self._directory, self._progress = subject, plan, directory, progress
         self._started = 0
         self._profiled: Profiled | None = None
-        self._vram = VramMeter() if subject.provider.short in NVIDIA else None
+        self._state = StateMeter(subject.provider.short, subject.provider_options)
 
     def record(self, key: TestKey, is_suspicious: Callable[[Record], bool]) -> Record:
         """Measure and return the record.
@@ -73,11 +70,13 @@ class Measurement:
         size_bytes = subject.size_bytes()
         device = device_name(subject.provider.short, subject.provider_options, os.environ)
         with claimed(device, lambda: self._progress(f"waiting for the device `{device}`")):
-            timings = [self._time() for _ in range(plan.processes)] if plan.timing else []
+            if plan.timing:
+                self._state.begin()
+            timings = [self._timed() for _ in range(plan.processes)] if plan.timing else []
             self._profiled = profiled = self._profile()
             record = self._assemble(key, timings, profiled, size_bytes)
             if timings and plan.processes == 1 and is_suspicious(record):
-                timings += [self._time() for _ in range(CONFIRMATIONS)]
+                timings += [self._timed() for _ in range(CONFIRMATIONS)]
                 record = self._assemble(key, timings, profiled, size_bytes)
         return record
 
@@ -123,8 +122,12 @@ class Measurement:
             "timeout_s": self._plan.timeout_s,
             "alive": lambda: self._progress(f"{what} process {self._started}"),
             "environment": {**(_SHOW_KERNELS if what == "profile" else _ONE_THREAD), **self._subject.variables},
-            "after_step": self._vram.sample if self._vram is not None and what == "timing" else None,
+            "after_step": self._state.sample if what == "timing" else None,
         }
+
+    def _timed(self) -> Timing:
+        with self._state.machine.running():
+            return self._time()
 
     def _time(self) -> Timing:
         with self._worker("timing") as worker:
@@ -136,7 +139,7 @@ class Measurement:
 
     def _with_vram(self, timing: Timing) -> Timing:
         """Add the peak of device memory, where the meter saw any."""
-        peak_bytes = self._vram.take() if self._vram is not None else 0
+        peak_bytes = self._state.vram.take() if self._state.vram is not None else 0
         return replace(timing, metrics={**timing.metrics, "peak_vram": float(peak_bytes)}) if peak_bytes else timing
 
     def _profile(self) -> Profiled:
@@ -152,7 +155,12 @@ class Measurement:
         if peaks and self._plan.isolation == "process":
             metrics["peak_rss"] = tuple(float(peak) for peak in peaks)
         load = max((timing.other_load for timing in timings if timing.other_load is not None), default=0.0)
+        gpu, machine = (self._state.gpu(), self._state.machine.state()) if timings else (None, None)
         versions = {**profiled.versions, **device.versions}
+        for state in (gpu, machine):
+            versions |= state.recorded if state is not None else {}
+        batch_size = profiled.options.get("batch_size", "") if "decode_throughput" in metrics else ""
+        hints = [hint] if (hint := idle_hint(gpu, batch_size)) else []
         return Record(
             key=key,
             model=subject.model_text,
@@ -168,9 +176,11 @@ class Measurement:
             },
             rounds=sum(timing.rounds for timing in timings),
             threads=timings[0].threads if timings else 0,
-            disturbance=disturbance_of(load, "rounds were timed"),
+            disturbance=disturbance_of(load, gpu, machine, "rounds were timed"),
             other_load_ratio=load,
-            warnings=tuple(dict.fromkeys(warning for timing in timings for warning in timing.warnings)),
+            gpu=gpu,
+            machine=machine,
+            warnings=tuple(dict.fromkeys([*(warning for timing in timings for warning in timing.warnings), *hints])),
             generations=tuple(timing.generations for timing in timings),
             distributions=_by_name([timing.distributions for timing in timings]),
             paired=_by_name([timing.paired for timing in timings]),
@@ -193,7 +203,8 @@ class Measurement:
                 why = "the memory of the test's own process is not the model's (--onnxperf-isolation=none)"
             missing["peak_rss"] = why
         if "peak_vram" not in measured:
-            missing["peak_vram"] = self._vram.reason() if self._vram is not None else "the device has no NVML"
+            vram = self._state.vram
+            missing["peak_vram"] = vram.reason() if vram is not None else "the device has no NVML"
         return missing
 
 
@@ -213,10 +224,3 @@ def inline_worker(kind: Kind, variables: Mapping[str, str]) -> InlineWorker:
         msg = f"{names} can be set in a measuring process alone, and --onnxperf-isolation=none makes none"
         raise SettingError(msg)
     return InlineWorker(kind)
-
-
-def disturbance_of(other_load_ratio: float, meanwhile: str) -> str:
-    """Say that others used so much of the cores that times were disturbed; empty where they did not."""
-    if other_load_ratio <= _DISTURBED_SHARE:
-        return ""
-    return f"other processes used {quantity(other_load_ratio, 'ratio')} of the CPU cores while {meanwhile}"

@@ -84,7 +84,7 @@ class ProcessWorker:
             python: The interpreter, with numpy and the runtime; it need not have this package.
             environment: Variables set beside those of this process.
             alive: Called about twice a second while an answer is awaited.
-            after_step: Called with the process id and the step while its answer is awaited and after it.
+            after_step: Called with the process id and the step while an answer is awaited, and after each.
             log_stays: False where the directory is soon removed, so that no message sends a person there.
 
         Raises:
@@ -178,9 +178,9 @@ class ProcessWorker:
             self._observe(command)
             return message
 
-    def _observe(self, command: str) -> None:
+    def _observe(self, step: str) -> None:
         if self._after_step is not None:
-            self._after_step(self._process.pid, command)
+            self._after_step(self._process.pid, step)
 
     def _too_late(self, command: str) -> MeasurementError:
         self.kill()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .nvml import Nvml
 
 _BESIDE_REFERENCES: Final = ("paired", "close")
 
@@ -11,38 +13,18 @@ _BESIDE_REFERENCES: Final = ("paired", "close")
 class VramMeter:
     """Samples the device memory of a process.
 
-    The package `nvidia-ml-py` (module `pynvml`) and a driver must be there. In a container whose process ids are not
-    those of the host, NVML does not name the process, and nothing is measured.
+    In a container whose process ids are not those of the host, NVML does not name the process, and nothing is measured.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, nvml: Nvml) -> None:
         self.peak_bytes = 0
-        self.why_not = ""
-        """Why nothing can be measured; empty where NVML answers."""
-        self._nvml: Any = None
-        self._devices: list[Any] = []
-        try:
-            import pynvml
-        except ImportError:
-            self.why_not = "NVML cannot be asked: nvidia-ml-py is not installed"
-            return
-        try:
-            pynvml.nvmlInit()
-            self._devices = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        except pynvml.NVMLError as error:
-            self.why_not = f"NVML does not answer: {error}"
-            return
-        self._nvml = pynvml
+        self._nvml = nvml
 
     def sample(self, pid: int, step: str) -> None:
         """Take the memory that the process holds now, over all devices, until a reference workload takes some too."""
-        if self._nvml is None or step in _BESIDE_REFERENCES:
+        if step in _BESIDE_REFERENCES:
             return
-        used = 0
-        for device in self._devices:
-            with contextlib.suppress(self._nvml.NVMLError):
-                for process in self._nvml.nvmlDeviceGetComputeRunningProcesses(device):
-                    used += (process.usedGpuMemory or 0) if process.pid == pid else 0
+        used = sum(self._nvml.processes(device).get(pid, 0) for device in self._nvml.devices)
         self.peak_bytes = max(self.peak_bytes, used)
 
     def take(self) -> int:
@@ -52,6 +34,6 @@ class VramMeter:
 
     def reason(self) -> str:
         """Return why there is no peak; empty where there is one."""
-        if self.why_not or self.peak_bytes:
-            return self.why_not
+        if self._nvml.why_not or self.peak_bytes:
+            return self._nvml.why_not
         return "NVML names no memory of the measuring process (in a container its process ids may not be the host's)"

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_onnxperf.core.baseline import Entry, entry_of
 from pytest_onnxperf.core.compare_metrics import compare_metric, detectable, with_detectable
+from pytest_onnxperf.core.device_state import GpuState
 from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.paired import Paired, ReferenceSpec, paired_of
 from pytest_onnxperf.core.states import State
@@ -133,6 +134,13 @@ def test_other_processes_excuse_raw_times_and_no_ratio() -> None:
     new = measured(11, 1.0)
     assert compared(replace(new, **busy)).state is State.REGRESSED
     assert compared(replace(new, paired={}, **busy)).state is State.DISTURBED
+
+
+def test_a_throttled_gpu_excuses_a_ratio_too_since_the_reference_workload_is_the_cpus() -> None:
+    throttled = GpuState("NVIDIA H200", "4f2a", throttled={"thermal slowdown": 0.5})
+    new = measured(11, 1.0)
+    assert compared(replace(new, gpu=throttled)).state is State.DISTURBED
+    assert compared(replace(new, gpu=replace(throttled, throttled={"power cap": 1.0}))).state is State.REGRESSED
 
 
 @pytest.mark.parametrize("processes", [1, 2])

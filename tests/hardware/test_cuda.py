@@ -208,3 +208,30 @@ def test_the_perf_suite_is_recorded_with_times_and_a_second_run_has_the_same_fac
     assert recorded.relative_to(baselines).parts[0].endswith(".cuda")
     assert "latency_p50_ms" in recorded.read_text("utf-8")
     assert "no-baseline" not in second.stdout.str()
+
+
+def test_the_state_of_the_gpu_is_read_while_rounds_are_timed(
+    measure: Callable[..., Record], tmp_path: Path, pytester: pytest.Pytester
+) -> None:
+    """What has just run says so itself: the card is busy, its clock runs, and its own process is no other."""
+    path = models.slow_model(tmp_path / "slow.onnx", blocks=100, width=1024)
+    plan = {"timing": True, "max_time_s": 2.0}
+    record = measure(path, plan=plan, shapes={"batch": 512})
+    assert record.gpu is not None
+    assert "NVIDIA" in record.gpu.name
+    assert len(record.gpu.uuid_hash) == 12
+    assert record.gpu.driver
+    assert record.gpu.power_limit_w
+    assert record.environment.versions["power limit"].endswith(" W")
+    for clock_mhz in (record.gpu.clock_before_mhz, record.gpu.clock_during_mhz, record.gpu.clock_after_mhz):
+        assert clock_mhz is not None
+        assert 0 < clock_mhz <= (record.gpu.max_clock_mhz or 0)
+    assert record.gpu.utilisation_ratio
+    assert record.gpu.memory_before_bytes is not None
+    assert record.gpu.memory_peak_bytes is not None
+    assert record.gpu.memory_peak_bytes > record.gpu.memory_before_bytes
+    assert "other process" not in record.disturbance
+
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_subprocess("--onnxperf", "--onnxperf-ep=cuda")
+    result.stdout.fnmatch_lines([f"onnxperf: GPU {record.gpu.uuid_hash}, power limit *, clock * MHz*"])

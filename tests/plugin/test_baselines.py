@@ -118,6 +118,44 @@ def test_a_really_slower_model_is_a_regression_and_a_faster_one_is_none(suite: S
     passed.stdout.re_match_lines([r" +[a-z]+: +latency p50 [\d.]+ -> [\d.]+ ms \(-\d+ %\)"])
 
 
+HOT_MACHINE: Final = """
+    import pytest_onnxperf.runtime.machine_state as machine_state
+
+    from pytest_onnxperf.core.device_state import MachineState
+
+    # No test can heat a CPU: what the sensor says is given.
+    machine_state.MachineMeter.state = lambda meter: MachineState("ondemand", thermal_events=3)
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
+def test_an_update_leaves_out_disturbed_times_unless_it_is_forced(suite: Suite, workers: tuple[str, ...]) -> None:
+    suite.model()
+    suite.module()
+    suite.module(HOT_MACHINE, "conftest.py")
+    arguments = (*TIMES, "--onnxperf-baseline-processes=1", UPDATE, *workers)
+
+    refused = suite.run_apart(*arguments)
+    output = " ".join(refused.stdout.str().split())
+    assert "onnxperf: CPU governor ondemand" in output
+    assert "NOT UPDATED: test_perf.py::test_mlp: its times were not recorded: " in output
+    assert "the CPU was slowed down for its temperature 3 times while rounds were timed (--onnxperf-update-force)" in (
+        output
+    )
+    assert refused.ret == pytest.ExitCode.TESTS_FAILED
+    (entry,) = suite.entries().values()
+    assert "latency_p50_ms" not in entry["metrics"]
+    assert entry["versions"]["governor"] == "ondemand"
+
+    assert suite.run_apart(*arguments, "--onnxperf-update-force").ret == pytest.ExitCode.OK
+    (entry,) = suite.entries().values()
+    assert "latency_p50_ms" in entry["metrics"]
+
+    output = " ".join(suite.run_apart(*TIMES).stdout.str().split())
+    assert "1 disturbed, " in output
+    assert "the CPU was slowed down for its temperature 3 times while rounds were timed: test_mlp" in output
+
+
 def test_max_regression_of_a_test_overrides_the_tolerance_of_the_session(suite: Suite) -> None:
     suite.model("slow.onnx", models.slow_model, blocks=2)
     suite.module("""

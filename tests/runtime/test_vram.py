@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from types import SimpleNamespace
 
 import pytest
 
+from pytest_onnxperf.runtime.nvml import Nvml
 from pytest_onnxperf.runtime.vram import VramMeter
 
 
 def test_without_an_answer_there_is_a_reason_and_no_peak() -> None:
-    meter = VramMeter()
+    nvml = Nvml()
+    meter = VramMeter(nvml)
     meter.sample(os.getpid(), "block")
-    if not meter.why_not:
+    if not nvml.why_not:
         pytest.skip("NVML answers here")
     assert meter.peak_bytes == 0
     missing = "nvidia-ml-py is not installed"
@@ -23,7 +24,8 @@ def test_without_an_answer_there_is_a_reason_and_no_peak() -> None:
 
 
 def test_a_process_without_device_memory_is_no_peak_of_zero() -> None:
-    meter = VramMeter()
+    nvml = Nvml()
+    meter = VramMeter(nvml)
     meter.sample(os.getpid(), "block")
     assert meter.peak_bytes == 0
     assert meter.reason()
@@ -32,16 +34,15 @@ def test_a_process_without_device_memory_is_no_peak_of_zero() -> None:
 def test_what_a_reference_workload_takes_is_no_memory_of_the_model() -> None:
     """Once it may stand on the device, NVML is not even asked."""
 
-    class Answers:
-        NVMLError = OSError
+    class Answers(Nvml):
+        def processes(self, device: int) -> dict[int, int]:
+            return {os.getpid(): device}
 
-        def nvmlDeviceGetComputeRunningProcesses(self, device: int) -> list[SimpleNamespace]:
-            return [SimpleNamespace(pid=os.getpid(), usedGpuMemory=device)]
-
-    meter = VramMeter()
-    meter._nvml, meter._devices = Answers(), [100]
+    nvml = Answers()
+    nvml.devices = [100]
+    meter = VramMeter(nvml)
     meter.sample(os.getpid(), "block")
-    meter._devices = [100, 900]
+    nvml.devices = [100, 900]
     for step in ("paired", "close"):
         meter.sample(os.getpid(), step)
 
