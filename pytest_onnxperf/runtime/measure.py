@@ -184,12 +184,7 @@ class Measurement:
             generations=tuple(timing.generations for timing in timings),
             distributions=_by_name([timing.distributions for timing in timings]),
             paired=_by_name([timing.paired for timing in timings]),
-            unpaired={
-                name: why
-                for timing in timings
-                for name, why in timing.unpaired.items()
-                if not any(name in other.paired for other in timings)
-            },
+            unpaired=_unpaired(timings),
         )
 
     def _not_measured(self, measured: Mapping[str, object], why_no_facts: str) -> dict[str, str]:
@@ -211,6 +206,11 @@ class Measurement:
 def _by_name(processes: Sequence[Mapping[str, _Found]]) -> dict[str, tuple[_Found, ...]]:
     names = dict.fromkeys(name for found in processes for name in found)
     return {name: tuple(found[name] for found in processes if name in found) for name in names}
+
+
+def _unpaired(timings: Sequence[Timing]) -> dict[str, str]:
+    paired = {name for timing in timings for name in timing.paired}
+    return {name: why for timing in timings for name, why in timing.unpaired.items() if name not in paired}
 
 
 def inline_worker(kind: Kind, variables: Mapping[str, str]) -> InlineWorker:
