@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_onnxperf.core.outcome import ReportedTest
 from pytest_onnxperf.report.annotations import MOST_ERRORS, annotation_lines, escaped, escaped_property
 from tests.reported import compared, held, over, reported, unmeasured
+
+if TYPE_CHECKING:
+    from pytest_onnxperf.core.outcome import ReportedTest
 
 
 def lines_of(*tests: ReportedTest) -> list[str]:

@@ -60,15 +60,15 @@ def test_a_file_is_checked_without_being_touched(tmp_path: Path) -> None:
 
 
 def test_what_is_no_file_is_refused_with_the_option(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="^--x: expected the path of a file to write, got a directory: "):
+    with pytest.raises(SettingError, match=r"^--x: expected the path of a file to write, got a directory: "):
         check_writable(tmp_path, "--x")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SettingError, match="^--x: expected the path of a file to write, got no regular file: "):
+    with pytest.raises(SettingError, match=r"^--x: expected the path of a file to write, got no regular file: "):
         check_writable(tmp_path / "pipe", "--x")
     filled(tmp_path / "file", 0)
-    with pytest.raises(SettingError, match="^--x: .*page.md cannot be written: Not a directory"):
+    with pytest.raises(SettingError, match=r"^--x: .*page\.md cannot be written: Not a directory"):
         check_writable(tmp_path / "file" / "page.md", "--x")
-    with pytest.raises(SettingError, match="^--x: .* cannot be written: File name too long"):
+    with pytest.raises(SettingError, match=r"^--x: .* cannot be written: File name too long"):
         check_writable(tmp_path / ("x" * 300), "--x")
 
 
