@@ -47,12 +47,14 @@ class Reports:
 
 
 def _ended(report: pytest.TestReport, before: ReportedTest) -> tuple[Ended, str]:
+    # Not `longreprtext`, which begins with a line on the worker of pytest-xdist.
+    text = str(report.longrepr or "")
     if report.failed:
-        message = "\n\n".join(text for text in (before.message, report.longreprtext) if text)
+        message = "\n\n".join(each for each in (before.message, text) if each)
         return "failed" if report.when == "call" or before.ended == "failed" else "error", message
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "xpassed", str(report.wasxfail)
     if report.skipped:
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else text
         return "skipped", reason.removeprefix("Skipped: ")
     return before.ended, before.message

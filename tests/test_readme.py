@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -109,6 +110,70 @@ def test_the_generator_example_runs(pytester: pytest.Pytester) -> None:
     genai_models.decoder(pytester.path / "models" / "decoder")
     result = pytester.runpytest_subprocess("--onnxperf", "--onnxperf-max-time=0.1", "--onnxperf-warmup-rounds=1")
     result.assert_outcomes(passed=3)
+
+
+def workflow() -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml")
+    (text,) = blocks("yaml")
+    # YAML 1.1 reads the key `on` as true, and GitHub does not.
+    found: dict[str, Any] = yaml.safe_load(re.sub(r"^on:", '"on":', text, flags=re.MULTILINE))
+    return found
+
+
+def steps() -> list[dict[str, Any]]:
+    (job,) = workflow()["jobs"].values()
+    found: list[dict[str, Any]] = job["steps"]
+    return found
+
+
+def test_the_workflow_runs_on_main_and_on_pull_requests_and_may_write_nothing() -> None:
+    found = workflow()
+    assert found["on"] == {"push": {"branches": ["main"]}, "pull_request": None}
+    assert found["permissions"] == {"contents": "read"}
+    assert all("permissions" not in job for job in found["jobs"].values())
+    uses = [step["uses"] for step in steps() if "uses" in step]
+    assert uses
+    for action in uses:
+        assert re.fullmatch(r"actions/[a-z-]+(/[a-z]+)?@v\d+", action), action
+
+
+def test_the_workflow_records_on_main_alone_checks_elsewhere_and_keeps_what_it_found() -> None:
+    condition = {step["run"]: step.get("if") for step in steps() if "run" in step and "pytest --" in step["run"]}
+    assert condition == {
+        "pytest --onnxperf-update --basetemp=profiles": "github.event_name == 'push'",
+        "pytest --onnxperf --basetemp=profiles": "github.event_name == 'pull_request'",
+    }
+    by_action = {step["uses"].split("@")[0]: step for step in steps() if "uses" in step}
+    restore, save = by_action["actions/cache/restore"]["with"], by_action["actions/cache/save"]
+    assert save["with"] == {"path": "baselines", "key": "onnxperf-${{ github.sha }}"}
+    assert "github.event_name == 'push'" in save["if"]
+    assert (restore["path"], restore["key"]) == (save["with"]["path"], save["with"]["key"])
+    assert restore["key"].startswith(restore["restore-keys"])
+    kept = by_action["actions/upload-artifact"]
+    assert kept["if"] == "always()"
+    assert kept["with"]["path"].split() == ["baselines", "profiles"]
+    assert by_action["actions/checkout"]["with"]["fetch-depth"] == 0
+
+
+@pytest.mark.needs_cpu
+def test_the_commands_of_the_workflow_record_and_check_and_leave_what_it_keeps(pytester: pytest.Pytester) -> None:
+    models.mlp(pytester.path / "mlp.onnx")
+    test = """
+        import pytest
+
+        @pytest.mark.onnx_budget(max_nodes={limit})
+        def test_mlp(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={{"batch": 1}})
+    """
+    record, check = (shlex.split(step["run"])[1:] for step in steps() if "pytest --" in step.get("run", ""))
+    quick = ["--onnxperf-timing=off", "-p", "no:cacheprovider"]
+    pytester.makepyfile(test.format(limit=2))
+    pytester.runpytest_subprocess(*record, *quick).assert_outcomes(passed=1)
+    assert list((pytester.path / "baselines").rglob("*.json"))
+    pytester.runpytest_subprocess(*check, *quick).assert_outcomes(passed=1)
+    pytester.makepyfile(test.format(limit=1))
+    pytester.runpytest_subprocess(*check, *quick).assert_outcomes(failed=1)
+    assert list((pytester.path / "profiles").rglob("profile*.json"))
 
 
 if __name__ == "__main__":

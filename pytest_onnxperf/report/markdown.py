@@ -14,7 +14,7 @@ from pytest_onnxperf.core.states import Limit, State
 
 from .comparison import comparison_counts
 from .markdown_rows import COMPARED_HEAD, MEASURED_HEAD, Row, compared_rows, is_failed, measured_rows
-from .markdown_text import code, cut, details, fenced, table
+from .markdown_text import code_element, cut, details, fenced, table
 from .summary import counts_text, not_compared
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _details(session: Session) -> Iterator[str]:
     failed = [test for test in session.tests if is_failed(test) and test.message]
     for test in sorted(failed, key=_worst)[:_MOST_DETAILS]:
         text = cut(test.message, _MOST_DETAIL_CHARACTERS)
-        yield details(code(test.found.nodeid), fenced(text.splitlines()))
+        yield details(code_element(test.found.nodeid), fenced(text.splitlines()))
 
 
 def _worst(test: ReportedTest) -> tuple[tuple[float, ...], str]:

@@ -236,11 +236,11 @@ def test_the_peak_of_a_process_is_its_own(gpu: Callable[..., Any]) -> None:
     code = """
 from pytest_onnxperf.runtime.vram import VramMeter
 meter = VramMeter(nvml)
-meter.sample(77)
+meter.sample(77, "block")
 say(pids="5:900,77:300")
-meter.sample(77)
+meter.sample(77, "block")
 say(pids="77:100")
-meter.sample(77)
+meter.sample(77, "block")
 print(json.dumps([meter.reason(), meter.take(), meter.take()]))
 """
     assert gpu(code, count=1) == ["", 300, 0]
