@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     try:
         active = ActiveSession(config, resolve(config))
-        if active.settings.json and not hasattr(config, "workerinput"):
+        if (active.settings.json or active.settings.html) and not hasattr(config, "workerinput"):
             from .results_file import ResultsHooks
 
             config.pluginmanager.register(ResultsHooks(config, active.settings), "onnxperf-results")
