@@ -45,7 +45,8 @@ def merge(files: Sequence[tuple[str, Results]]) -> tuple[Results, tuple[str, ...
     for path, results in files:
         for run in results.runs:
             if not run.is_complete:
-                warnings.append(f"{path}: its run did not come to its end; {len(run.tests)} tests of it had ended")
+                ended = f"{len(run.tests)} test{'s' if len(run.tests) != 1 else ''}"
+                warnings.append(f"{path}: a run in it did not come to its end; {ended} had ended")
             state.machines.setdefault(msgspec.structs.astuple(run.machine), (run.machine, path))
             _add(state, path, run)
     if len(state.machines) > 1:

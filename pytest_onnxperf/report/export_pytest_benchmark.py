@@ -8,7 +8,7 @@ single rounds:
 - `stats` are of all processes together: the least and the largest time, the mean over all rounds, and of a quantile the
   median over the processes. `stddev` is that within a process, the median too.
 - `ld15iqr`, `hd15iqr` are the fences, cut at the least and the largest time, where pytest-benchmark has the nearest
-  rounds within them; `outliers` are not counted and 0.
+  rounds within them; outliers are not counted.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ def _stats(processes: Sequence[Distribution], place: dict[float, int]) -> dict[s
         "iqr": iqr_s,
         "q1": q1_s,
         "q3": q3_s,
-        "iqr_outliers": 0,
-        "stddev_outliers": 0,
-        "outliers": "0;0",
+        "iqr_outliers": None,
+        "stddev_outliers": None,
+        "outliers": "?;?",
         "ld15iqr": max(least_s, q1_s - _FENCE * iqr_s),
         "hd15iqr": min(most_s, q3_s + _FENCE * iqr_s),
         "ops": 1 / middle_s if middle_s else 0.0,

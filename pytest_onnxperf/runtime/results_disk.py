@@ -8,6 +8,7 @@ line each. A run that ends removes the journal; after one that was killed `read_
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -51,12 +52,19 @@ def check_writable(path: Path, option: str) -> None:
         if path.exists() and not os.access(path, os.W_OK):
             msg = f"{option}: {path} may not be written"
             raise SettingError(msg)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_directory(path.parent)
         with tempfile.TemporaryFile(dir=path.parent):  # which is how it is replaced
             pass
     except OSError as error:
-        msg = f"{option}: {path} cannot be written: {error.strerror}: {error.filename}"
+        msg = f"{option}: {path} cannot be written: {error.strerror}"
         raise SettingError(msg) from error
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:  # which is what it says of a file in the way
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
 
 
 def read_file(path: Path) -> Results:

@@ -1,0 +1,406 @@
+"""`--onnxperf-json`: what a session writes, when, and what it does where it cannot."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+import pytest_onnxperf.results_file  # noqa: F401 -- pytester takes away what a session in this process loads
+from pytest_onnxperf.core.results_text import read_results
+from pytest_onnxperf.core.sample import QUANTILES
+from pytest_onnxperf.runtime.results_disk import journal_of, read_file
+from tests import genai_models
+from tests.plugin.suite import FACTS, ON, QUICK, TIMES
+
+if TYPE_CHECKING:
+    from pytest_onnxperf.core.results import Run, Test
+    from tests.plugin.suite import Suite
+
+JSON: Final = "--onnxperf-json=r.json"
+TWO: Final = """
+    import pytest
+
+    @pytest.mark.onnx_budget(max_nodes=1)
+    def test_over(onnx_session):
+        onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+
+    @pytest.mark.onnx_budget(max_nodes=2)
+    def test_held(onnx_session):
+        onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+
+    def test_other():
+        pass
+"""
+
+
+def written(suite: Suite, name: str = "r.json") -> Run:
+    """The run in the file alone, without a journal."""
+    (run,) = read_results((suite.path / name).read_bytes(), name).runs
+    return run
+
+
+def by_name(run: Run) -> dict[str, Test]:
+    return {test.nodeid.rpartition("::")[2]: test for test in run.tests}
+
+
+def test_a_session_writes_each_test_that_measures_and_what_it_ran_on(suite: Suite) -> None:
+    suite.model()
+    suite.module(TWO)
+
+    result = suite.run(*QUICK, JSON)
+
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines([f"*- onnxperf results: {suite.path / 'r.json'} -*"])
+    run = written(suite)
+    assert (run.is_complete, run.exit_status) == (True, 1)
+    assert (run.options["timing"], run.options["tolerance"]) == ("off", 0.05)
+    assert run.machine.cores >= 1
+    tests = by_name(run)
+    assert {name: (test.outcome, test.is_breach) for name, test in tests.items()} == {
+        "test_over": ("failed", True), "test_held": ("passed", False),
+    }  # fmt: skip
+    assert tests["test_over"].message.startswith("max_nodes: 2 a run, budget at most 1")
+    (measured,) = tests["test_over"].measurements
+    assert (measured.model, measured.state, measured.fails) == ("mlp.onnx", "over budget", True)
+    assert (measured.environment.key, measured.environment.device) == ("bench-1.cpu", "Bench 1")
+    assert "onnxruntime" in measured.environment.versions
+    (limit,) = measured.budgets
+    assert (limit.key, limit.state, limit.actual_value, limit.limit_value) == ("max_nodes", "broken", 2.0, 1.0)
+    assert measured.facts is not None
+    assert measured.facts.nodes == 2
+    assert [row.op_type for row in measured.facts.op_table] == ["FusedGemm"]
+    assert measured.not_measured["latency_p50"] == "times were not measured (--onnxperf-timing=off)"
+
+
+def test_without_the_option_nothing_is_written_and_nothing_loaded_for_it(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import sys
+
+        def test_mlp(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            assert [name for name in sys.modules if name.startswith("pytest_onnxperf") and "results" in name] == []
+    """)
+
+    suite.run_apart(*QUICK).assert_outcomes(passed=1)
+
+    assert list(suite.path.glob("*.json")) == []
+
+
+def test_times_have_a_value_and_a_distribution_for_each_process(suite: Suite) -> None:
+    suite.model()
+    suite.module()
+
+    update = ("--onnxperf-update", "--onnxperf-update-force", "--onnxperf-baseline-processes=3")
+    suite.run(*TIMES, *update).assert_outcomes(passed=1)
+    suite.run(*TIMES, "--onnxperf-tolerance=50", JSON).assert_outcomes(passed=1)
+
+    (measured,) = by_name(written(suite))["test_mlp"].measurements
+    metric, (spread, *_) = measured.metrics["latency_p50"], measured.distributions["latency"]
+    assert len(metric.values) == len(measured.distributions["latency"]) == measured.processes
+    assert spread.quantiles_ms[QUANTILES.index(0.5)] == pytest.approx(metric.values[0], rel=1e-4)
+    assert list(spread.quantiles_ms) == sorted(spread.quantiles_ms)
+    assert sum(each.rounds for each in measured.distributions["latency"]) == measured.rounds
+    assert measured.baseline is not None
+    assert measured.baseline.path == "baselines/bench-1.cpu/test_perf.json"
+    (latency,) = [each for each in measured.comparisons if each.name == "latency_p50"]
+    assert latency.unit == "ms"
+    assert latency.old
+    assert latency.new == metric.value
+    assert latency.limit_ratio
+    assert latency.detectable_ratio
+    (nodes,) = [each for each in measured.comparisons if each.name == "nodes"]
+    assert (nodes.state, nodes.old, nodes.new, nodes.ratio) == ("ok", 2.0, 2.0, 1.0)
+
+
+def test_a_comparison_has_its_speedup_and_both_arms(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        def test_ab(onnx_compare):
+            onnx_compare("mlp.onnx", "mlp.onnx", shapes={"batch": 1}).require(max_slowdown=50)
+    """)
+
+    suite.run(*TIMES, JSON).assert_outcomes(passed=1)
+
+    (found,) = by_name(written(suite))["test_ab"].comparisons
+    assert found.speedup
+    assert found.low
+    assert found.high
+    assert found.low <= found.speedup <= found.high
+    assert [(each.text, each.state) for each in found.requirements] == [("max_slowdown=50", "held")]
+    assert found.outputs == "equal"
+    assert found.reference.distributions["latency"][0].rounds == found.candidate.rounds == found.pairs
+
+
+@pytest.mark.needs_genai
+def test_a_generator_has_its_phases_and_the_latency_of_each_token(suite: Suite) -> None:
+    genai_models.decoder(suite.path / "decoder")
+    suite.module("""
+        def test_g(genai_generator):
+            genai_generator("decoder").measure(prompt_tokens=8, new_tokens=12)
+    """)
+
+    suite.run(*TIMES, JSON).assert_outcomes(passed=1)
+
+    (measured,) = by_name(written(suite))["test_g"].measurements
+    assert set(measured.phases) == {"prefill", "decode"}
+    assert measured.phases["decode"].op_table
+    assert measured.token_times is not None
+    assert (measured.token_times.tokens_per_point, len(measured.token_times.itl_ms[0])) == (1, 11)
+    assert set(measured.distributions) == {"ttft", "prefill", "itl"}
+
+
+def test_a_test_that_measured_nothing_is_there_with_the_reason(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        @pytest.mark.onnx_measure(ep="cuda")
+        def test_skipped(onnx_session):
+            onnx_session("mlp.onnx")
+
+        @pytest.mark.onnx_budget(max_memcopy=1)
+        def test_wrong(onnx_session):
+            pass
+
+        @pytest.mark.xfail(reason="one day")
+        def test_expected(onnx_session):
+            onnx_session("missing.onnx").measure(shapes={"batch": 1})
+
+        @pytest.fixture
+        def broken():
+            yield
+            raise ValueError("in teardown")
+
+        def test_teardown(onnx_session, broken):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+
+        @pytest.mark.onnx_budget(max_memcpy=1)
+        def test_nothing():
+            pass
+
+        def test_own_failure(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            assert False, "x" * 100000
+    """)
+
+    suite.run(*QUICK, JSON)
+
+    tests = by_name(written(suite))
+    assert {name: (test.outcome, len(test.measurements)) for name, test in tests.items()} == {
+        "test_skipped": ("skipped", 0),
+        "test_wrong": ("error", 0),
+        "test_expected": ("xfailed", 0),
+        "test_teardown": ("error", 1),
+        "test_nothing": ("failed", 0),
+        "test_own_failure": ("failed", 1),
+    }
+    assert tests["test_skipped"].message.startswith("demands CUDAExecutionProvider, which does not run here")
+    assert "max_memcopy" in tests["test_wrong"].message
+    assert tests["test_expected"].message == "one day"
+    assert "in teardown" in tests["test_teardown"].message
+    assert "more characters" in tests["test_own_failure"].message
+    assert len(tests["test_own_failure"].message) < 8100
+    assert not any(test.is_breach for test in tests.values())
+
+
+def test_a_session_without_a_test_writes_a_valid_file_with_none(suite: Suite) -> None:
+    result = suite.run(*QUICK, JSON)
+
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    run = written(suite)
+    assert (run.tests, run.is_complete, run.exit_status) == ((), True, 5)
+
+
+def test_a_test_that_runs_again_is_written_as_it_ended(suite: Suite) -> None:
+    pytest.importorskip("pytest_rerunfailures")
+    suite.model()
+    suite.module("""
+        TRIES = []
+
+        def test_flaky(onnx_session):
+            TRIES.append(1)
+            onnx_session("mlp.onnx").measure(shapes={"batch": len(TRIES)})
+            assert len(TRIES) == 2
+    """)
+
+    suite.run(*QUICK, JSON, "--reruns=1").assert_outcomes(passed=1)
+
+    (test,) = written(suite).tests
+    assert (test.outcome, len(test.measurements)) == ("passed", 1)
+
+
+def test_hostile_names_of_models_and_parameters_are_written(suite: Suite) -> None:
+    name = "<script>'\u202e\u200f\n.onnx"
+    suite.model(name)
+    suite.module(f"""
+        import pytest
+
+        @pytest.mark.parametrize("name", [{name!r}], ids=['<b>"'])
+        def test_hostile(onnx_session, name):
+            onnx_session(name).measure(shapes={{"batch": 1}}, label='"<i>')
+    """)
+
+    suite.run(*QUICK, JSON).assert_outcomes(passed=1)
+
+    (test,) = written(suite).tests
+    assert test.nodeid == 'test_perf.py::test_hostile[<b>"]'
+    assert (test.measurements[0].model, test.measurements[0].label) == (name, '"<i>')
+
+
+# -- workers and kills -------------------------------------------------------------------------------------------------
+
+
+def test_workers_write_one_file_by_the_controller_with_the_same_results(suite: Suite) -> None:
+    suite.model()
+    suite.module(TWO)
+    suite.run_apart(*FACTS, "--onnxperf-json=one.json")
+
+    suite.run_apart(*FACTS, "-n", "2", JSON)
+
+    one, many = by_name(written(suite, "one.json")), by_name(written(suite))
+    assert set(one) == set(many)
+    for name in one:
+        assert one[name].outcome == many[name].outcome
+        assert one[name].measurements[0].budgets == many[name].measurements[0].budgets
+    assert [path.name for path in suite.path.glob("*.journal")] == []
+
+
+def test_a_worker_that_crashes_loses_no_result_and_its_test_is_an_error(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import os
+
+        import pytest
+
+        @pytest.mark.parametrize("number", range(6))
+        def test_it(onnx_session, number):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            if number == 3:
+                os._exit(1)
+    """)
+
+    suite.run_apart(*QUICK, "-n", "2", JSON)
+
+    tests = by_name(written(suite))
+    assert {name: test.outcome for name, test in tests.items()} == {
+        f"test_it[{number}]": "error" if number == 3 else "passed" for number in range(6)
+    }
+    assert all(len(test.measurements) == 1 for name, test in tests.items() if name != "test_it[3]")
+    assert "crashed" in tests["test_it[3]"].message
+
+
+def test_after_kill_9_the_file_is_valid_and_no_finished_test_is_missing(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import os, signal
+
+        import pytest
+
+        @pytest.mark.parametrize("number", range(9))
+        def test_it(onnx_session, number):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            if number == 7:
+                os.kill(os.getpid(), signal.SIGKILL)
+    """)
+
+    suite.run_apart(*QUICK, JSON)
+
+    run = written(suite)
+    assert not run.is_complete
+    assert len(run.tests) >= 5
+    assert journal_of(suite.path / "r.json").is_file()
+    assert len(read_file(suite.path / "r.json").runs[0].tests) == 7
+
+    suite.run_apart(*QUICK, JSON, "-k", "0 or 1").assert_outcomes(passed=2, deselected=7)
+    assert len(read_file(suite.path / "r.json").runs[0].tests) == 2
+
+
+def test_an_interrupt_leaves_a_whole_file(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        def test_first(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+
+        def test_second(onnx_session):
+            raise KeyboardInterrupt
+    """)
+
+    suite.run_apart(*QUICK, JSON)
+
+    run = written(suite)
+    assert (run.is_complete, run.exit_status) == (True, 2)
+    assert [test.nodeid for test in run.tests] == ["test_perf.py::test_first"]
+
+
+# -- where it is -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        pytest.param(".", "--onnxperf-json: expected the path of a file to write, got a directory: *", id="directory"),
+        pytest.param("mlp.onnx/r.json", "--onnxperf-json: */mlp.onnx/r.json cannot be written: Not a directory",
+                     id="below-a-file"),
+        pytest.param("/proc/r.json", "--onnxperf-json: /proc/r.json cannot be written: *", id="no-file-there"),
+        pytest.param("", "--onnxperf-json: expected a text that is not empty, got ''", id="empty"),
+    ],
+)  # fmt: skip
+def test_a_path_that_cannot_be_written_is_a_usage_error_before_anything_is_measured(
+    suite: Suite, path: str, says: str
+) -> None:
+    suite.model()
+    suite.module("""
+        open("measured", "w").close()
+    """)
+
+    result = suite.run(*QUICK, f"--onnxperf-json={path}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {says}"])
+    assert not (suite.path / "measured").exists()
+
+
+def test_a_path_in_ini_is_taken_from_the_root_and_one_on_the_command_line_from_where_pytest_starts(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite.model()
+    suite.module(name="sub/test_perf.py", source="def test_it(): pass")
+    suite.pytester.makeini("[pytest]\nonnxperf_json = out/ini.json\n")
+    monkeypatch.chdir(suite.path / "sub")
+
+    suite.run(*QUICK, "--rootdir", str(suite.path), "-c", str(suite.path / "tox.ini"))
+    suite.run(*QUICK, "--rootdir", str(suite.path), "-c", str(suite.path / "tox.ini"), JSON)
+
+    assert (suite.path / "out" / "ini.json").is_file()
+    assert (suite.path / "sub" / "r.json").is_file()
+
+
+def test_a_wrong_path_in_ini_names_the_key(suite: Suite) -> None:
+    suite.pytester.makeini("[pytest]\nonnxperf_json = .\n")
+
+    result = suite.run(*QUICK)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: onnxperf_json: expected the path of a file to write, got a directory: *"])
+
+
+@pytest.mark.parametrize("arguments", [[*ON, "--collect-only"], ["-q"]])
+def test_a_session_that_measures_nothing_leaves_an_earlier_file_alone(suite: Suite, arguments: list[str]) -> None:
+    suite.module("def test_it(): pass")
+    (suite.path / "r.json").write_text(json.dumps("earlier"))
+
+    suite.run(*arguments, JSON)
+
+    assert json.loads((suite.path / "r.json").read_text()) == "earlier"
+
+
+def test_a_session_that_fails_before_its_tests_leaves_no_results_of_an_earlier_one(suite: Suite) -> None:
+    (suite.path / "r.json").write_text(json.dumps("earlier"))
+
+    suite.run(*ON, "missing.py", JSON)
+
+    run = written(suite)
+    assert (run.tests, run.exit_status) == ((), pytest.ExitCode.USAGE_ERROR)
