@@ -70,8 +70,8 @@ OPTIONS: Final = (
            in_ini=False, metavar="PYTHON_OR_REF"),
     Option("json", "text", "", "File of everything that was measured and judged, for machines: `onnxperf export` makes "
            "what other tools read of it, `onnxperf merge` joins those of shards", metavar="FILE"),
-    Option("html", "text", "", "Page of the same, for people: one file that opens offline; `onnxperf report` makes one of "
-           "files of --onnxperf-json, and of several the history of each metric", metavar="FILE"),
+    Option("html", "text", "", "Page of the same, for people: one file that opens offline; `onnxperf report` makes one "
+           "of files of --onnxperf-json, and of several the history of each metric", metavar="FILE"),
     Option("isolation", "choice", "process", "Where rounds run: in fresh processes, or (`none`, for debuggers) in the "
            "test's own", ("process", "none"), in_marker=True),
     Option("warmup_rounds", "int", 5, "Untimed rounds before the first timed one; the first is the cold start", low=1,

@@ -51,7 +51,7 @@ def broken_of(measurement: Measurement) -> list[tuple[str, str, str]]:
 
     Where nothing is broken and the test fails all the same, it is strict, and what is not `ok` is returned.
     """
-    found = [
+    found: list[tuple[str, str, str]] = [
         ("over budget" if each.state == "broken" else each.state, budget_text(each), each.why)
         for each in measurement.budgets
         if each.state != "held"
@@ -68,7 +68,17 @@ def metric_table(measurement: Measurement) -> Markup | None:
     if not measurement.metrics:
         return None
     against = "reference" if measurement.against is not None else "baseline"
-    head = ("metric", "value>", "processes>", f"{against}>", "change>", "99 % interval>", "allowed>", "budget>", "state")
+    head = (
+        "metric",
+        "value>",
+        "processes>",
+        f"{against}>",
+        "change>",
+        "99 % interval>",
+        "allowed>",
+        "budget>",
+        "state",
+    )
     rows = [_metric_row(measurement, name, metric) for name, metric in measurement.metrics.items()]
     return compact("Metrics", head, rows)
 

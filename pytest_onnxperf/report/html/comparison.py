@@ -57,7 +57,9 @@ def _remarks(found: AbComparison) -> Iterator[Markup]:
 
 def _sides(found: AbComparison) -> Markup:
     one, other = found.reference, found.candidate
-    rows: list[list[str | None]] = [["EP", one.environment.execution_provider, other.environment.execution_provider, None]]
+    rows: list[list[str | None]] = [
+        ["EP", one.environment.execution_provider, other.environment.execution_provider, None]
+    ]
     for name in dict.fromkeys(name for own in found.settings.values() for name in own):
         rows.append([name, *(found.settings.get(arm, {}).get(name, "-") for arm in ("reference", "candidate")), None])
     for name, metric in one.metrics.items():
@@ -74,11 +76,25 @@ def _rounds(found: AbComparison, quantiles: Sequence[float]) -> Markup | None:
     numbers = [spread_table(arm, quantiles, f"Rounds of the {name}, in ms") for name, arm in arms.items()]
     if not any(numbers):
         return None
-    drawn = {f"{name} {process}": each.quantiles_ms
-             for name, arm in arms.items() for process, each in enumerate(arm.distributions.get("latency", ()), 1)}
-    figure = plot("boxes", "Latency: the rounds of both arms", {
-        "unit": "ms", "quantiles": quantiles, "rows": list(drawn.values()), "labels": list(drawn),
-    }) if drawn else None
+    drawn = {
+        f"{name} {process}": each.quantiles_ms
+        for name, arm in arms.items()
+        for process, each in enumerate(arm.distributions.get("latency", ()), 1)
+    }
+    figure = (
+        plot(
+            "boxes",
+            "Latency: the rounds of both arms",
+            {
+                "unit": "ms",
+                "quantiles": quantiles,
+                "rows": list(drawn.values()),
+                "labels": list(drawn),
+            },
+        )
+        if drawn
+        else None
+    )
     return joined([element("h4", "Rounds"), element("div", figure, element("div", *numbers), class_="plots")])
 
 

@@ -62,11 +62,12 @@ def line(entry: Entry) -> Markup:
     """Return the parts of the line: state, name, what was measured, what broke."""
     test = entry.test
     path, separator, name = test.nodeid.partition("::")
+    module = element("span", f"{path}{separator}", class_="path")
     state = state_of(test)
     why = _why(test)
     return joined([
         chip(state, is_failing=fails(test)),
-        element("span", element("span", f"{path}{separator}", class_="path"), element("b", name or path), class_="name"),
+        element("span", module, element("b", name), class_="name"),
         element("span", *_figures(test), class_="line-figures"),
         element("span", why, class_="line-why") if why else None,
     ])  # fmt: skip
@@ -79,7 +80,9 @@ def _why(test: Test) -> str:
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
         _, text, detail = min(broken, key=lambda each: place(each[0]))
         return _cut(f"{text}; {detail}" if detail else text) + more
-    broken_requirements = [each.text for found in test.comparisons for each in found.requirements if each.state != "held"]
+    broken_requirements = [
+        each.text for found in test.comparisons for each in found.requirements if each.state != "held"
+    ]
     if broken_requirements:
         return f"{', '.join(broken_requirements)}: {speed_text(test.comparisons[0])}"
     if fails(test) or test.outcome == "skipped":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from pytest_onnxperf.core.results import Run, Test
 from pytest_onnxperf.core.results_text import encode
 from pytest_onnxperf.core.units import quantity
 
@@ -19,7 +20,7 @@ from .states import state_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_onnxperf.core.results import Results, Run, Test
+    from pytest_onnxperf.core.results import Results
     from pytest_onnxperf.core.results_measured import Measurement
 
 MOST_RUNS: Final = 60

@@ -1,4 +1,4 @@
-"""HTML by construction: what is not `Markup` is escaped, so that no name out of a model or a test becomes an element."""
+"""HTML by construction: what is no `Markup` is escaped, so that no name out of a model or a test becomes an element."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str | None]
         class_: Of the table.
     """
     kinds = ["n" if name.endswith(">") else None for name in head]
-    names = [element("th", name.removesuffix(">"), scope="col", class_=kind) for name, kind in zip(head, kinds, strict=True)]
+    names = [
+        element("th", name.removesuffix(">"), scope="col", class_=kind) for name, kind in zip(head, kinds, strict=True)
+    ]
     body = []
     for row in rows:
         first, *others = row

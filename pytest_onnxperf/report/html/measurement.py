@@ -58,7 +58,9 @@ def _headline(measurement: Measurement) -> Markup | None:
     if not broken:
         return element("p", chip(measurement.state)) if measurement.state else None
     items = [
-        element("li", chip(state), element("strong", f" {text}"), element("div", detail, class_="dim") if detail else None)
+        element(
+            "li", chip(state), element("strong", f" {text}"), element("div", detail, class_="dim") if detail else None
+        )
         for state, text, detail in broken
     ]
     return element("ul", *items, class_="broken")

@@ -93,7 +93,14 @@ def _options(run: Run) -> str:
 
 def _runs(runs: Sequence[Run]) -> Markup:
     rows = [
-        [started(run), short_commit(run), run.branch or "-", run.machine.node, str(len(run.tests)), str(sum(map(fails, run.tests)))]
+        [
+            started(run),
+            short_commit(run),
+            run.branch or "-",
+            run.machine.node,
+            str(len(run.tests)),
+            str(sum(map(fails, run.tests))),
+        ]
         for run in reversed(runs)
     ]
     head = ("run, UTC", "commit", "branch", "machine", "tests>", "failed>")
@@ -116,5 +123,3 @@ def controls(entries: Sequence[Entry]) -> Markup:
         element("output", f"{len(entries)} of {len(entries)}", id="shown", for_="filter"),
         id="controls", class_="controls", hidden=True,
     )  # fmt: skip
-
-

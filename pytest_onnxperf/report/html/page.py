@@ -46,7 +46,9 @@ def page(files: Sequence[Results], most_chars: int = MOST_CHARS) -> str:
         element("a", "To the tests", href="#tests", class_="skip"),
         header(entries, runs),
         controls(entries) if entries else None,
-        element("noscript", element("p", "Plots and the filter need JavaScript; every number is in a table.", class_="note")),
+        element(
+            "noscript", element("p", "Plots and the filter need JavaScript; every number is in a table.", class_="note")
+        ),
         element("main", *_tests(entries, newest, most_chars), id="tests", tabindex="-1", class_=many),
         _footer(),
     ]
@@ -71,8 +73,8 @@ def _tests(entries: Sequence[Entry], newest: str, most_chars: int) -> Iterator[M
         yield element(
             "p",
             f"What opens is here for the {shown} worst tests; of the other {left_out} a page of this size has the line "
-            "alone. Their results are in the file of --onnxperf-json: run fewer tests (pytest -k, or a path), or make a "
-            "page of each shard.",
+            "alone. Their results are in the file of --onnxperf-json: run fewer tests (pytest -k, or a path), or make "
+            "a page of each shard.",
             class_="note",
         )
 

@@ -31,8 +31,8 @@ def state_of(test: Test) -> str:
     """Return the one word of a test: how it came out by pytest where that says more, else its worst measurement."""
     if test.outcome in _FAILED and not test.is_breach:
         return test.outcome
-    states = [each.state for each in (*test.measurements, *test.comparisons) if each.state]
-    return min(states, key=place, default=str(test.outcome))
+    states = [each.state for each in test.measurements] + [each.state for each in test.comparisons]
+    return min(filter(None, states), key=place, default=str(test.outcome))
 
 
 def fails(test: Test) -> bool:
@@ -43,8 +43,6 @@ def fails(test: Test) -> bool:
 def severity(test: Test) -> tuple[bool, int]:
     """Rank a test for sorting, worst first."""
     return not fails(test), place(state_of(test))
-
-
 
 
 def place(state: str) -> int:

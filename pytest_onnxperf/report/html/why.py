@@ -59,8 +59,8 @@ def _placement(model: ModelExplanation) -> list[Markup]:
     if model.culprits and model.why_no_graph:
         parts.append(element("p", f"Only suspected, without the optimised graph: {model.why_no_graph}"))
     if model.cpu_groups:
-        head = ("nodes on the CPU", "nodes>", "why", "for example")
-        parts.append(table(f"What runs on the CPU{of}", head, map(_cpu_row, model.cpu_groups), "prose"))
+        columns = ("nodes on the CPU", "nodes>", "why", "for example")
+        parts.append(table(f"What runs on the CPU{of}", columns, map(_cpu_row, model.cpu_groups), "prose"))
     if model.disagreements:
         parts.append(element("p", f"Profile, log and runtime disagree on {model.disagreements} nodes."))
     if model.boundary:
@@ -161,5 +161,7 @@ def _changes(changes: OpChanges) -> Markup | None:
     rows += [[op_name(op), "count", f"{old} to {new}"] for op, (old, new) in changes.counts.items()]
     for time in changes.times:
         by = f" ({change(time.new_ms / time.old_ms)})" if time.old_ms else ""
-        rows.append([op_name(time.op), "self time", f"{quantity(time.old_ms, '')} to {quantity(time.new_ms, 'ms')}{by}"])
+        rows.append(
+            [op_name(time.op), "self time", f"{quantity(time.old_ms, '')} to {quantity(time.new_ms, 'ms')}{by}"]
+        )
     return table(f"What changed{phase}, a run", ("operator", "what", "then to now>"), rows) if rows else None
