@@ -58,6 +58,14 @@ def _message(test: Test) -> Markup | None:
     return shown
 
 
+def models_of(test: Test) -> Iterator[str]:
+    """Yield what a test measured, to be found by: models and labels."""
+    for each in test.measurements:
+        yield from filter(None, (each.model, each.label))
+    for found in test.comparisons:
+        yield from filter(None, (found.reference.model, found.candidate.model, found.label))
+
+
 def line(entry: Entry) -> Markup:
     """Return the parts of the line: state, name, what was measured, what broke."""
     test = entry.test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from html import escape
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -36,7 +37,7 @@ def text(value: str) -> Markup:
 
 def joined(parts: Iterable[str | None]) -> Markup:
     """Put parts behind one another; those that are no `Markup` are escaped, None is left out."""
-    return Markup("".join(part if isinstance(part, Markup) else text(part) for part in parts if part is not None))
+    return Markup("".join([part if isinstance(part, Markup) else text(part) for part in parts if part is not None]))
 
 
 def element(tag: str, *content: str | None, **attributes: str | float | bool | None) -> Markup:
@@ -50,7 +51,7 @@ def element(tag: str, *content: str | None, **attributes: str | float | bool | N
     >>> element("a", "1 < 2", href="#x", class_="y", data_z=1, hidden=True, title=None)
     '<a href="#x" class="y" data-z="1" hidden>1 &lt; 2</a>'
     """
-    head = "".join(_attribute(name.rstrip("_").replace("_", "-"), value) for name, value in attributes.items())
+    head = "".join([_attribute(name, value) for name, value in attributes.items()]) if attributes else ""
     if tag in _VOID:
         return Markup(f"<{tag}{head}>")
     return Markup(f"<{tag}{head}>{joined(content)}</{tag}>")
@@ -59,7 +60,13 @@ def element(tag: str, *content: str | None, **attributes: str | float | bool | N
 def _attribute(name: str, value: str | float | bool | None) -> str:
     if value is None or value is False:
         return ""
-    return f" {name}" if value is True else f' {name}="{text(str(value))}"'
+    written = _attribute_name(name)
+    return f" {written}" if value is True else f' {written}="{text(str(value))}"'
+
+
+@functools.cache
+def _attribute_name(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")
 
 
 def island(data: object) -> Markup:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .assets import LICENSE, SCRIPTS, STYLES, inline, policy, read
-from .entry import body, line
+from .entry import body, line, models_of
 from .history import Entry, entries_of, runs_of
 from .markup import Markup, element, joined
 from .overview import controls, header
@@ -61,13 +61,17 @@ def _tests(entries: Sequence[Entry], newest: str, most_chars: int) -> Iterator[M
         state = state_of(entry.test)
         content = body(entry, newest) if left_chars > 0 else None
         left_chars -= len(content or "")
+        found_by = " ".join(dict.fromkeys(model for model in models_of(entry.test)))
         if content is None:
             left_out += 1
-            yield element("div", line(entry), class_="test line", id=f"t{number}", data_state=state)
+            yield element("div", line(entry), class_="test line", id=f"t{number}", data_state=state, data_find=found_by)
         else:
             summary = element("summary", line(entry), class_="line")
             is_open = len(entries) == _FIRST_OPEN
-            yield element("details", summary, content, class_="test", id=f"t{number}", data_state=state, open=is_open)
+            yield element(
+                "details", summary, element("noscript", content), class_="test", id=f"t{number}", data_state=state,
+                data_find=found_by, open=is_open,
+            )  # fmt: skip
     if left_out:
         shown = len(entries) - left_out
         yield element(

@@ -5,10 +5,21 @@
   const main = document.getElementById("tests");
   const tests = [...main.querySelectorAll(":scope > .test")];
 
-  document.addEventListener("toggle", (event) => {
-    if (event.target.open) onnxperfPlots.watch(event.target);
-  }, true);
-  main.querySelectorAll(":scope > details[open]").forEach(onnxperfPlots.watch);
+  /* What opens stands in <noscript>: without scripts it is there, with them it is text that costs next to nothing until
+     it is made elements here. It was escaped when the page was written. */
+  const fill = (test) => {
+    const kept = test.querySelector(":scope > noscript");
+    if (kept) { kept.insertAdjacentHTML("afterend", kept.textContent); kept.remove(); }
+  };
+  const opened = (details) => { fill(details); onnxperfPlots.watch(details); };
+  document.addEventListener("toggle", (event) => { if (event.target.open) opened(event.target); }, true);
+  main.querySelectorAll(":scope > details[open]").forEach(opened);
+
+  /* So that the browser's own search finds what is in closed tests, a page of few is filled when there is time. */
+  const few = tests.length <= 100 ? [...tests] : [];
+  const later = self.requestIdleCallback ?? ((work) => setTimeout(work, 50));
+  const next = () => { if (few.length) { fill(few.shift()); later(next); } };
+  later(next);
 
   const follow = () => {
     const target = document.getElementById(location.hash.slice(1));
@@ -26,7 +37,7 @@
   let texts = null;
 
   const apply = () => {
-    texts ??= tests.map((test) => line(test).textContent.toLowerCase());
+    texts ??= tests.map((test) => `${line(test).textContent} ${test.dataset.find}`.toLowerCase());
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const states = buttons.filter((each) => each.ariaPressed === "true").map((each) => each.dataset.state);
     let count = 0;
