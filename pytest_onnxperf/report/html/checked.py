@@ -69,16 +69,9 @@ def metric_table(measurement: Measurement) -> Markup | None:
         return None
     against = "reference" if measurement.against is not None else "baseline"
     head = (
-        "metric",
-        "value>",
-        "processes>",
-        f"{against}>",
-        "change>",
-        "99 % interval>",
-        "allowed>",
-        "budget>",
-        "state",
-    )
+        "metric", "value>", "processes>", f"{against}>", "change>", "time beside a reference workload>",
+        "99 % interval>", "allowed>", "budget>", "state",
+    )  # fmt: skip
     rows = [_metric_row(measurement, name, metric) for name, metric in measurement.metrics.items()]
     return compact("Metrics", head, rows)
 
@@ -98,16 +91,23 @@ def _metric_row(measurement: Measurement, name: str, metric: Metric) -> list[str
 
 
 def _change_cells(compared: Comparison | None) -> list[str | None]:
-    """Return baseline, change, interval and what is allowed."""
+    """Return baseline, change, and how that was judged: the ratio of times where it was beside a reference workload."""
     if compared is None:
-        return [None] * 4
+        return [None] * 5
     has_interval = compared.low_ratio is not None and compared.high_ratio is not None
+    is_beside = bool(compared.beside) and compared.ratio is not None
     return [
         None if compared.old is None else quantity(compared.old, compared.unit),
-        None if compared.ratio is None else _change(compared.ratio),
+        changed(compared),
+        f"{_change(compared.ratio or 0)} ({compared.beside})" if is_beside else None,
         f"{_change(compared.low_ratio or 0)} to {_change(compared.high_ratio or 0)}" if has_interval else None,
         None if compared.limit_ratio is None else _change(compared.limit_ratio),
     ]
+
+
+def changed(compared: Comparison) -> str | None:
+    """Return by how much the plain value changed; None where one of both is not known."""
+    return _change(compared.new / compared.old) if compared.old and compared.new is not None else None
 
 
 def _change(ratio: float) -> str:
@@ -165,8 +165,9 @@ def remarks(measurement: Measurement) -> Iterator[str]:
         yield f"{label_of(name)} was not measured: {why}"
     if measurement.facts is not None and measurement.facts.unavailable:
         yield f"The facts cannot be told, and a count is only what was seen: {measurement.facts.unavailable}"
-    for phase, facts in {"": measurement.facts, **measurement.phases}.items():
-        for each in facts.unstable if facts is not None else ():
+    whole = {"": measurement.facts} if measurement.facts is not None else {}
+    for phase, facts in (measurement.phases or whole).items():
+        for each in facts.unstable:
             yield f"{each.fact} differs between the runs{f' in {phase}' if phase else ''}: {each.text}"
     seen = [each for each in measurement.comparisons if each.detectable_ratio is not None and each.name in METRIC]
     if seen:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytest_onnxperf.core.units import change, quantity
+from pytest_onnxperf.core.units import quantity
 from pytest_onnxperf.report.profile import short_provider
 
-from .checked import broken_of, label_of
+from .checked import broken_of, changed, label_of
 from .comparison import comparison_section, speed_text
 from .history import started
 from .markup import Markup, element, joined
@@ -126,9 +126,8 @@ def _metrics(measurement: Measurement) -> Iterator[Markup]:
         if name in measurement.metrics:
             metric = measurement.metrics[name]
             compared = next((each for each in measurement.comparisons if each.name == name), None)
-            ratio = compared.ratio if compared is not None else None
-            by = f" ({change(ratio)})" if ratio is not None else ""
-            yield _figure(label_of(name), f"{quantity(metric.value, metric.unit)}{by}")
+            by = changed(compared) if compared is not None else None
+            yield _figure(label_of(name), quantity(metric.value, metric.unit) + (f" ({by})" if by else ""))
 
 
 def _figure(name: str, value: str) -> Markup:

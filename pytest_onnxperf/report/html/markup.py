@@ -19,6 +19,10 @@ _IN_SCRIPT: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "
 """Written as JSON's own escapes, so that a browser finds no end of a script, and no comment, in the data."""
 
 
+SHOWN_ROWS: Final = 12
+"""Rows of a long table before the rest is folded; a choice: what a screen shows."""
+
+
 class Markup(str):
     """Text that is HTML already. Whatever is made of it by `str` methods or an f-string is not."""
 
@@ -103,6 +107,16 @@ def compact(caption: str, head: Sequence[str], rows: Sequence[Sequence[str | Non
     """Return a table without the columns that are empty in every row."""
     used = [column == 0 or any(row[column] for row in rows) for column in range(len(head))]
     return table(caption, _only(head, used), [_only(row, used) for row in rows], class_)
+
+
+def long_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str | None]], what: str) -> Markup:
+    """Return a table without empty columns, of whose rows those beyond `SHOWN_ROWS` are folded; `what` names them."""
+    if len(rows) <= SHOWN_ROWS + 1:
+        return compact(caption, head, rows)
+    rest = compact(f"{caption}, continued", head, rows[SHOWN_ROWS:])
+    return joined([
+        compact(caption, head, rows[:SHOWN_ROWS]), folded(f"{len(rows) - SHOWN_ROWS} more {what}", rest),
+    ])  # fmt: skip
 
 
 def _only(values: Sequence[_Cell], used: Sequence[bool]) -> list[_Cell]:

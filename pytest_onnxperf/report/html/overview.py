@@ -36,7 +36,11 @@ def _verdict(entries: Sequence[Entry]) -> str:
         return "No test that measures has ended."
     failed = sum(fails(entry.test) for entry in entries)
     skipped = sum(entry.test.outcome == "skipped" for entry in entries)
-    parts = [f"{failed} of {len(entries)} tests fail" if failed else f"None of {_tests(len(entries))} fails"]
+    parts = [
+        f"{failed} of {_tests(len(entries))} fail{'s' if failed == 1 else ''}"
+        if failed
+        else f"None of {_tests(len(entries))} fails"
+    ]
     if skipped:
         parts.append(f"{skipped} skipped")
     unjudged = sum(not fails(entry.test) and kind_of(state_of(entry.test)) in ("none", "warn") for entry in entries)

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 MOST_CHARS: Final = 24_000_000
 """Of what opens under the lines of tests. A choice: Chromium opens a page of it in about two seconds (measured), and it
 is enough for 500 tests of 40 kB."""
-_FIRST_OPEN: Final = 1
-"""A single test is open from the start."""
-
-
-_MANY: Final = 200
-"""Tests from which lines out of sight are not laid out, at the price that a picture of the whole page lacks them."""
+MANY: Final = 100
+"""Beyond so many tests what opens is text until it is opened, and lines out of sight are not laid out: 500 tests of 400
+elements each took 1.5 s to open, and take 0.4 s so (measured). Fewer are whole, for the browser's own search and for
+viewers that let no script run."""
 
 
 def page(files: Sequence[Results], most_chars: int = MOST_CHARS) -> str:
@@ -41,14 +39,12 @@ def page(files: Sequence[Results], most_chars: int = MOST_CHARS) -> str:
     entries = sorted(entries_of(files), key=lambda entry: severity(entry.test))
     runs = [run for run, _ in runs_of(files)]
     newest = runs[-1].started if runs else ""
-    many = "many" if len(entries) > _MANY else None
+    many = "many" if len(entries) > MANY else None
     content = [
         element("a", "To the tests", href="#tests", class_="skip"),
         header(entries, runs),
         controls(entries) if entries else None,
-        element(
-            "noscript", element("p", "Plots and the filter need JavaScript; every number is in a table.", class_="note")
-        ),
+        element("p", "Plots and the filter need JavaScript; every number is in a table.", class_="note no-script"),
         element("main", *_tests(entries, newest, most_chars), id="tests", tabindex="-1", class_=many),
         _footer(),
     ]
@@ -58,20 +54,10 @@ def page(files: Sequence[Results], most_chars: int = MOST_CHARS) -> str:
 def _tests(entries: Sequence[Entry], newest: str, most_chars: int) -> Iterator[Markup]:
     left_chars, left_out = most_chars, 0
     for number, entry in enumerate(entries, 1):
-        state = state_of(entry.test)
         content = body(entry, newest) if left_chars > 0 else None
         left_chars -= len(content or "")
-        found_by = " ".join(dict.fromkeys(model for model in models_of(entry.test)))
-        if content is None:
-            left_out += 1
-            yield element("div", line(entry), class_="test line", id=f"t{number}", data_state=state, data_find=found_by)
-        else:
-            summary = element("summary", line(entry), class_="line")
-            is_open = len(entries) == _FIRST_OPEN
-            yield element(
-                "details", summary, element("noscript", content), class_="test", id=f"t{number}", data_state=state,
-                data_find=found_by, open=is_open,
-            )  # fmt: skip
+        left_out += content is None
+        yield _test(entry, content, f"t{number}", len(entries))
     if left_out:
         shown = len(entries) - left_out
         yield element(
@@ -81,6 +67,17 @@ def _tests(entries: Sequence[Entry], newest: str, most_chars: int) -> Iterator[M
             "a page of each shard.",
             class_="note",
         )
+
+
+def _test(entry: Entry, content: Markup | None, id_: str, count: int) -> Markup:
+    shown, state, found_by = line(entry), state_of(entry.test), " ".join(dict.fromkeys(models_of(entry.test)))
+    if content is None:
+        return element("div", shown, class_="test line", id=id_, data_state=state, data_find=found_by)
+    summary = element("summary", shown, class_="line")
+    inner = element("noscript", content) if count > MANY else content
+    return element(
+        "details", summary, inner, class_="test", id=id_, data_state=state, data_find=found_by, open=count == 1
+    )
 
 
 def _footer() -> Markup:

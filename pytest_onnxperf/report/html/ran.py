@@ -9,16 +9,14 @@ from pytest_onnxperf.core.providers import CPU
 from pytest_onnxperf.core.units import number, quantity
 from pytest_onnxperf.report.profile import short_provider
 
-from .markup import Markup, bar, compact, element, folded, joined
+from .markup import Markup, bar, element, joined, long_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_onnxperf.core.results_facts import AttentionNode, Facts, NotFlash, OpRow
 
-_SHOWN_ROWS: Final = 12
-"""Rows of a table before the rest is folded; a choice: what a screen shows."""
-_OPS_HEAD: Final = ("operator", "EP", "a run>", "ms total>", "ms self>", "share>", "of self time", "class")
+_OPS_HEAD: Final = ("operator", "EP", "share>", "of self time", "a run>", "ms self>", "ms total>", "class")
 _ATTENTION_HEAD: Final = ("attention node", "operator", "kernel", "type", "head>", "queries>")
 
 
@@ -57,8 +55,7 @@ def _ops(rows: Sequence[OpRow]) -> Markup:
     has_subgraphs = any(row.duration_ms != row.self_ms for row in rows)
     body = [_op_row(row, has_subgraphs=has_subgraphs) for row in rows]
     return joined([
-        compact(caption, _OPS_HEAD, body[:_SHOWN_ROWS]),
-        _rest(body, caption, _OPS_HEAD, "operators"),
+        long_table(caption, _OPS_HEAD, body, "operators"),
         element("p", note, class_="dim") if note else None,
     ])  # fmt: skip
 
@@ -67,20 +64,13 @@ def _op_row(row: OpRow, *, has_subgraphs: bool) -> list[str | None]:
     return [
         row.op_type or "(none)",
         short_provider(row.execution_provider),
-        f"{row.executions:.4g}",
-        f"{row.duration_ms:.3f}" if has_subgraphs else None,
-        f"{row.self_ms:.3f}",
         f"{row.share_ratio:.1%}".replace("%", " %"),
         bar(row.share_ratio),
+        f"{row.executions:.4g}",
+        f"{row.self_ms:.3f}",
+        f"{row.duration_ms:.3f}" if has_subgraphs else None,
         row.op_class,
     ]
-
-
-def _rest(body: Sequence[Sequence[str | None]], caption: str, head: Sequence[str], what: str) -> Markup | None:
-    if len(body) <= _SHOWN_ROWS:
-        return None
-    rest = body[_SHOWN_ROWS:]
-    return folded(f"{len(rest)} more {what}", compact(f"{caption}, continued", head, rest))
 
 
 def _attention(nodes: Sequence[AttentionNode], not_flash: Sequence[NotFlash]) -> Markup:
@@ -94,8 +84,7 @@ def _attention(nodes: Sequence[AttentionNode], not_flash: Sequence[NotFlash]) ->
         reason = "; ".join(why) or "neither the model nor the device tells why"
         texts.append(element("li", f"{count} x {what} and not Flash: {reason}"))
     return joined([
-        compact(caption, _ATTENTION_HEAD, body[:_SHOWN_ROWS]),
-        _rest(body, caption, _ATTENTION_HEAD, "attention nodes"),
+        long_table(caption, _ATTENTION_HEAD, body, "attention nodes"),
         element("ul", *texts, class_="why") if texts else None,
     ])  # fmt: skip
 

@@ -9,7 +9,7 @@ from pytest_onnxperf.report.explanation import WHY_ON_CPU
 from pytest_onnxperf.report.profile import op_name, short_provider
 from pytest_onnxperf.report.roofline import PREFIXES, scaled
 
-from .markup import Markup, element, joined, table
+from .markup import Markup, element, joined, long_table, table
 from .plots import plot
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _placement(model: ModelExplanation) -> list[Markup]:
         columns = ("nodes on the CPU", "nodes>", "why", "for example")
         parts.append(table(f"What runs on the CPU{of}", columns, map(_cpu_row, model.cpu_groups), "prose"))
     if model.disagreements:
-        parts.append(element("p", f"Profile, log and runtime disagree on {model.disagreements} nodes."))
+        parts.append(element("p", f"Profile, log and runtime disagree on where {model.disagreements} nodes ran."))
     if model.boundary:
         parts.append(element("p", model.boundary, class_="dim"))
     if model.rows_left_out:
@@ -97,14 +97,15 @@ def _rooflines(model: ModelExplanation) -> list[Markup]:
         of = f" of {phase}" if phase else ""
         if model.ceilings is not None:
             parts.append(_roofline_plot(f"Roofline{of}: FLOP/s over FLOP/byte", rows, model.ceilings))
-        parts.append(table(f"Work and bound{of}; k, M, G are 10^3, 10^6, 10^9", _ROOFLINE_HEAD, map(_row, rows)))
+        caption = f"Work and bound{of}; k, M, G are 10^3, 10^6, 10^9"
+        parts.append(long_table(caption, _ROOFLINE_HEAD, [_row(row) for row in rows], "operators"))
     if parts:
         notes = "no ceilings are known for this device, so what bounds an operator is not told."
         if model.ceilings is not None:
             rates = ", ".join(f"{kind} {_scaled(rate)}FLOP/s" for kind, rate in model.ceilings.flop_per_s.items())
             notes = (
                 f"ceilings of {model.ceilings.device} ({model.ceilings.source}): {rates}, memory "
-                f"{_scaled(model.ceilings.bytes_per_s)}B/s."
+                f"{_scaled(model.ceilings.bytes_per_s)}B/s. A ring stands on its roof: its time is not known."
             )
         if any(row.is_upper_bound for rows in model.rooflines.values() for row in rows):
             notes += " <: at most; causal attention is counted as the whole matrix."
@@ -133,7 +134,7 @@ def _row(row: RooflineRow) -> list[str | None]:
 
 
 def _roofline_plot(title: str, rows: Sequence[RooflineRow], ceilings: Ceilings) -> Markup:
-    """Return the plot; an operator without a time of its nodes stands on its roof, marked as such."""
+    """Return the plot; an operator without a time of its nodes stands on its roof, as a ring."""
     points = [
         {"label": row.op_type, "x": row.flop_per_byte, "y": row.flop / row.node_ms * 1e3 if row.node_ms else None}
         for row in rows

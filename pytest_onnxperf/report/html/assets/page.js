@@ -5,8 +5,8 @@
   const main = document.getElementById("tests");
   const tests = [...main.querySelectorAll(":scope > .test")];
 
-  /* What opens stands in <noscript>: without scripts it is there, with them it is text that costs next to nothing until
-     it is made elements here. It was escaped when the page was written. */
+  /* On a page of many tests what opens stands in <noscript>: without scripts it is there, with them it is text that
+     costs next to nothing until it is made elements here. It was escaped when the page was written. */
   const fill = (test) => {
     const kept = test.querySelector(":scope > noscript");
     if (kept) { kept.insertAdjacentHTML("afterend", kept.textContent); kept.remove(); }
@@ -15,11 +15,6 @@
   document.addEventListener("toggle", (event) => { if (event.target.open) opened(event.target); }, true);
   main.querySelectorAll(":scope > details[open]").forEach(opened);
 
-  /* So that the browser's own search finds what is in closed tests, a page of few is filled when there is time. */
-  const few = tests.length <= 100 ? [...tests] : [];
-  const later = self.requestIdleCallback ?? ((work) => setTimeout(work, 50));
-  const next = () => { if (few.length) { fill(few.shift()); later(next); } };
-  later(next);
 
   const follow = () => {
     const target = document.getElementById(location.hash.slice(1));

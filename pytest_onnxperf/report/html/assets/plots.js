@@ -19,7 +19,7 @@ const onnxperfPlots = (() => {
     stroke: css("--dim"), font: FONT, labelFont: FONT, labelSize: 18, size: 46,
     grid: { stroke: css("--grid"), width: 1 }, ticks: { stroke: css("--grid"), width: 1, size: 4 }, ...more,
   });
-  const ticks = (u, values) => values.map(short);
+  const ticks = (u, values) => values.map((value) => (value === null ? "" : short(value)));
 
   /* A line across the plot at a value: of the baseline dashed, of a budget dotted, so that colour is not all. */
   const mark = (u, line, along) => {
@@ -63,7 +63,7 @@ const onnxperfPlots = (() => {
 
   const range = (values, lines, floor) => {
     const low = Math.min(...values), high = Math.max(...values);
-    const near = lines.filter((line) => line.at <= high * 2 && line.at >= low / 2);
+    const near = lines.filter((line) => line.at <= high * 5 && line.at >= low / 5);
     const all = [...values, ...near.map((line) => line.at)];
     const from = Math.min(...all), to = Math.max(...all);
     const pad = (to - from) * 0.06 || Math.abs(to) * 0.05 || 1;
@@ -101,10 +101,10 @@ const onnxperfPlots = (() => {
     const last = rows.length - 1;
     return { hidden, height: 74 + 30 * rows.length, data: [[from, to], [null, null]], options: {
       cursor: { show: false }, legend: { show: false }, series: [{}, { show: true, points: { show: false } }],
-      scales: { x: { time: false, distr: isLog ? 3 : 1, range: () => [from, to] }, y: { range: () => [last + 0.6, -0.6] } },
+      scales: { x: { time: false, distr: isLog ? 3 : 1, range: () => [from, to] }, y: { dir: -1, range: () => [-0.6, last + 0.6] } },
       axes: [axis({ values: ticks, label: isLog ? `${data.unit}, logarithmic` : data.unit, size: 28,
         ...(isLog ? { splits: () => steps(from, to), filter: (u, all) => all } : {}) }), axis({
-        size: data.labels ? 84 : 30, splits: () => rows.map((_, index) => index),
+        size: data.labels ? 90 : 30, filter: (u, all) => all, splits: () => rows.map((_, index) => index),
         values: (u, all) => all.map((each) => (data.labels ? data.labels[each] : each + 1)),
         grid: { show: false },
       })],
@@ -154,10 +154,10 @@ const onnxperfPlots = (() => {
     const roofAt = (x) => Math.min(peak, x * data.bytesPerS);
     const points = data.points.map((each) => ({ ...each, isTimed: each.y !== null, y: each.y ?? roofAt(each.x) }));
     const ridge = peak / data.bytesPerS;
-    const xs = [...points.map((each) => each.x), ridge];
-    const from = 10 ** Math.floor(Math.log10(Math.min(...xs) / 2)), to = 10 ** Math.ceil(Math.log10(Math.max(...xs) * 2));
-    const low = 10 ** Math.floor(Math.log10(Math.min(...points.map((each) => each.y), roofAt(from))));
-    const high = 10 ** Math.ceil(Math.log10(peak * 1.2));
+    const xs = [...points.map((each) => each.x), ridge / 5];
+    const from = Math.min(...xs) / 2, to = Math.max(...xs, ridge * 2) * 2;
+    const low = Math.min(...points.map((each) => each.y), roofAt(from)) / 2, high = peak * 2;
+    const decades = (u, index, least, most) => steps(least, most).filter((each) => Number.isInteger(Math.round(Math.log10(each) * 1e6) / 1e6));
     const draw = (u) => {
       const { ctx } = u, unit = devicePixelRatio;
       const x = (value) => u.valToPos(value, "x", true), y = (value) => u.valToPos(value, "y", true);
@@ -171,7 +171,7 @@ const onnxperfPlots = (() => {
         ctx.beginPath(); ctx.moveTo(x(from), y(from * data.bytesPerS)); ctx.lineTo(x(corner), y(roof.flopPerS));
         ctx.lineTo(x(to), y(roof.flopPerS)); ctx.stroke();
         ctx.textAlign = "right";
-        ctx.fillText(roof.label, x(to) - 4 * unit, y(roof.flopPerS) - 4 * unit);
+        ctx.fillText(roof.label, x(to) - 4 * unit, y(roof.flopPerS) - 6 * unit);
       }
       points.forEach((each, index) => {
         const [px, py] = [x(each.x), y(each.y)];
@@ -181,14 +181,15 @@ const onnxperfPlots = (() => {
         const isRight = px > u.bbox.left + u.bbox.width * 0.7;
         ctx.textAlign = isRight ? "right" : "left";
         ctx.fillStyle = css("--fg");
-        ctx.fillText(each.label, px + (isRight ? -9 : 9) * unit, py + 12 * unit);
+        ctx.fillText(each.label, px + (isRight ? -9 : 9) * unit, py + (index % 2 ? -7 : 14) * unit);
       });
       ctx.restore();
     };
     return { hidden: [], height: 280, data: [[from, to], [null, null]], options: {
       cursor: { show: false }, legend: { show: false }, series: [{}, { points: { show: false } }],
       scales: { x: { time: false, distr: 3, range: () => [from, to] }, y: { distr: 3, range: () => [low, high] } },
-      axes: [axis({ values: ticks, label: "FLOP/byte", size: 28 }), axis({ values: ticks, label: "FLOP/s", size: 52 })],
+      axes: [axis({ values: ticks, label: "FLOP/byte", size: 28, splits: decades, filter: (u, all) => all }),
+        axis({ values: ticks, label: "FLOP/s", size: 52, splits: decades, filter: (u, all) => all })],
       hooks: { draw: [draw] },
     } };
   };
