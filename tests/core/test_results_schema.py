@@ -45,12 +45,24 @@ def generated() -> dict[str, Any]:
     for struct, fields in field_texts().items():
         for name, text in fields.items():
             parts[struct]["properties"][name]["description"] = text
-    return {
+    document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"pytest-onnxperf results, schema {results.SCHEMA}",
         **schema,
         "$defs": dict(sorted(parts.items())),
     }
+    found: dict[str, Any] = ordered(json.loads(json.dumps(document)))
+    return found
+
+
+def ordered(value: Any) -> Any:
+    """Return a schema with its alternatives in one order: that of msgspec differs between its versions."""
+    if isinstance(value, list):
+        return [ordered(each) for each in value]
+    if isinstance(value, dict):
+        inner = {key: ordered(each) for key, each in value.items()}
+        return {**inner, **({"anyOf": sorted(inner["anyOf"], key=json.dumps)} if "anyOf" in inner else {})}
+    return value
 
 
 def validator() -> Any:
@@ -60,8 +72,7 @@ def validator() -> Any:
 
 
 def test_the_schema_in_the_package_is_that_of_the_code() -> None:
-    # Compared without what a version of msgspec may write in another way: the order of alternatives.
-    assert json.loads(PATH.read_text("utf-8")) == json.loads(json.dumps(generated())), f"run: python {__file__}"
+    assert json.loads(PATH.read_text("utf-8")) == generated(), f"run: python {__file__}"
 
 
 def test_a_file_with_something_in_every_field_is_valid() -> None:
