@@ -69,7 +69,7 @@ def metric_table(measurement: Measurement) -> Markup | None:
         return None
     against = "reference" if measurement.against is not None else "baseline"
     head = (
-        "metric", "state", "value>", "processes>", f"{against}>", "change>", "time beside a reference workload>",
+        "metric", "value>", "state", "processes>", f"{against}>", "change>", "time beside a reference workload>",
         "99 % interval>", "allowed>", "budget>",
     )  # fmt: skip
     rows = [_metric_row(measurement, name, metric) for name, metric in measurement.metrics.items()]
@@ -82,8 +82,8 @@ def _metric_row(measurement: Measurement, name: str, metric: Metric) -> list[str
     spread = f"{quantity(min(metric.values), '')} to {quantity(max(metric.values), metric.unit)}"
     return [
         label_of(name),
-        _state_cell(compared, budgets),
         quantity(metric.value, metric.unit),
+        _state_cell(compared, budgets),
         spread if len(metric.values) > 1 else None,
         *_change_cells(compared),
         joined(element("div", each.limit) for each in budgets) or None,
@@ -124,13 +124,13 @@ def fact_table(measurement: Measurement) -> Markup | None:
     rows: dict[str, list[str | None]] = {}
     facts = measurement.facts
     for name, label in _FACTS.items() if facts is not None else ():
-        rows[name] = [label, None, _count(facts, name), None, None]
+        rows[name] = [label, _count(facts, name), None, None, None]
     for budget in measurement.budgets:
         name = judged_by(budget)
         if name not in measurement.metrics:
             row = rows.setdefault(name, [label_of(name), None, None, None, None])
-            row[1] = joined([row[1], chip(budget.state)])
-            row[2] = row[2] or budget.actual or None
+            row[1] = row[1] or budget.actual or None
+            row[2] = joined([row[2], chip(budget.state)])
             row[4] = joined([row[4], element("div", budget.limit)])
     left = 0
     for compared in measurement.comparisons:
@@ -140,11 +140,11 @@ def fact_table(measurement: Measurement) -> Markup | None:
             left += 1
             continue
         row = rows.setdefault(compared.name, [label_of(compared.name), None, None, None, None])
-        row[1] = joined([row[1], chip(compared.state)])
-        row[2] = row[2] or (None if compared.new is None else quantity(compared.new, ""))
+        row[1] = row[1] or (None if compared.new is None else quantity(compared.new, ""))
+        row[2] = joined([row[2], chip(compared.state)])
         row[3] = None if compared.old is None else quantity(compared.old, "")
     note = element("p", f"{left} more facts are as recorded.", class_="dim") if left else None
-    head = ("fact, a run", "state", "value>", "baseline>", "budget>")
+    head = ("fact, a run", "value>", "state", "baseline>", "budget>")
     if not rows and note is None:
         return None
     return element("div", compact("Facts", head, list(rows.values())) if rows else None, note)
