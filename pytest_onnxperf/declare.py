@@ -72,6 +72,8 @@ OPTIONS: Final = (
            "what other tools read of it, `onnxperf merge` joins those of shards", metavar="FILE"),
     Option("markdown", "text", "", "File that gets the results as Markdown, worst first, such as for a comment on a "
            "pull request; a job summary of GitHub gets them without it", metavar="FILE"),
+    Option("html", "text", "", "Page of what --onnxperf-json holds, for people: one file that opens offline; `onnxperf "
+           "report` makes one of several such files, with the history of each metric", metavar="FILE"),
     Option("isolation", "choice", "process", "Where rounds run: in fresh processes, or (`none`, for debuggers) in the "
            "test's own", ("process", "none"), in_marker=True),
     Option("warmup_rounds", "int", 5, "Untimed rounds before the first timed one; the first is the cold start", low=1,

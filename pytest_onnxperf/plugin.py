@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         hooks = Hooks(active)
         if not hasattr(config, "workerinput"):
             register_markdown(config, hooks, active.settings)
-            if active.settings.json:
+            if active.settings.json or active.settings.html:
                 from .results_file import ResultsHooks
 
                 config.pluginmanager.register(ResultsHooks(config, active.settings), "onnxperf-results")

@@ -1,4 +1,4 @@
-"""The commands `onnxperf export` and `onnxperf merge`: files of `--onnxperf-json` read, and others written."""
+"""The commands `onnxperf export`, `merge` and `report`: files of `--onnxperf-json` read, and others written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from .core.errors import ResultsError
 from .core.results_merge import merge
 from .core.results_text import write_results
 from .report import export
+from .report.html.page import page
 from .runtime.atomic import replace_file
 from .runtime.results_disk import check_writable, read_file
 
@@ -33,6 +34,15 @@ def merged(paths: Sequence[Path]) -> tuple[bytes, tuple[str, ...]]:
     """
     results, warnings = merge([(str(path), read_file(path)) for path in paths])
     return write_results(results), warnings
+
+
+def reported(paths: Sequence[Path]) -> str:
+    """Return one page of all files; the newest run of a test is shown, and the others are its history.
+
+    Raises:
+        ResultsError: A file cannot be read.
+    """
+    return page([read_file(path) for path in paths])
 
 
 def write(path: Path, data: bytes) -> None:

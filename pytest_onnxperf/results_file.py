@@ -1,4 +1,4 @@
-"""`--onnxperf-json` in a session: what its reports say of each test, written by the controller alone."""
+"""`--onnxperf-json` and `--onnxperf-html` in a session: what reports say of each test, by the controller alone."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import platform
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import pytest
 
 from . import __version__
+from .core.errors import SettingError
 from .core.outcome import TestOutcome
 from .core.results import MOST_TEXT, Machine, Outcome, Run, Test
 from .core.results_build import comparison_of, measurement_of
 from .declare import OPTION, OPTIONS
+from .results_page import PageWriter
 from .runtime.child.machine import cores
 from .runtime.devices import describe_device
 from .runtime.git_head import git_head
@@ -23,12 +25,28 @@ from .runtime.results_disk import ResultsWriter, check_writable
 from .transport import detach
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from _pytest.terminal import TerminalReporter
 
     from .settings import Settings
 
 _CRASHED = "???"
 """The phase of a report of pytest-xdist on a test that took its worker along."""
+
+
+_WRITERS: Final[dict[str, Callable[[Path], ResultsWriter | PageWriter]]] = {"json": ResultsWriter, "html": PageWriter}
+"""Option -> what writes its file."""
+_WHAT: Final = {"json": "results", "html": "page"}
+
+
+class _File(NamedTuple):
+    """One file that is written."""
+
+    what: str
+    path: Path
+    writer: ResultsWriter | PageWriter
 
 
 @dataclass(slots=True)
@@ -69,7 +87,7 @@ class _Reported:
 
 
 class ResultsHooks:
-    """Registered where the option is given, and not in a worker of pytest-xdist."""
+    """Registered where one of the options is given, and not in a worker of pytest-xdist."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         """Prepare to write.
@@ -77,11 +95,11 @@ class ResultsHooks:
         Raises:
             SettingError: No file can be written there.
         """
-        option = OPTION["json"]
-        is_given = config.getoption(option.ini, None) is not None
-        self._path = (config.invocation_params.dir if is_given else config.rootpath) / settings.json
-        check_writable(self._path, option.flag if is_given else option.ini)
-        self._writer = ResultsWriter(self._path)
+        self._files = [_file(config, name, getattr(settings, name)) for name in _WRITERS if getattr(settings, name)]
+        if len({each.path.resolve() for each in self._files}) < len(self._files):
+            both = " and ".join(OPTION[name].flag for name in _WRITERS)
+            msg = f"{both}: expected two files, got the same one twice: {self._files[0].path}"
+            raise SettingError(msg)
         self._settings = settings
         self._open: dict[str, _Reported] = {}
         self._run: Run | None = None
@@ -91,7 +109,8 @@ class ResultsHooks:
         """Write a file without tests."""
         if not session.config.option.collectonly:
             self._run = self._new_run()
-            self._writer.begin(self._run)
+            for each in self._files:
+                each.writer.begin(self._run)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a report; the last of a test ends it."""
@@ -118,20 +137,23 @@ class ResultsHooks:
         for nodeid in [nodeid for nodeid, reported in self._open.items() if reported.found.outcomes]:
             self._end(nodeid)
         status = int(session.exitstatus)
-        self._writer.end(msgspec.structs.replace(self._now(), is_complete=True, exit_status=status))
-        if self._writer.error and session.exitstatus == pytest.ExitCode.OK:
+        for each in self._files:
+            each.writer.end(msgspec.structs.replace(self._now(), is_complete=True, exit_status=status))
+        if any(each.writer.error for each in self._files) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        """Say where the file is, or why it is not."""
-        if self._run is not None:
-            why = f"COULD NOT BE WRITTEN: {self._writer.error}: " if self._writer.error else ""
-            terminalreporter.write_sep("-", f"onnxperf results: {why}{self._path}")
+        """Say where the files are, or why they are not."""
+        for each in self._files if self._run is not None else ():
+            why = f"COULD NOT BE WRITTEN: {each.writer.error}: " if each.writer.error else ""
+            terminalreporter.write_sep("-", f"onnxperf {each.what}: {why}{each.path}")
 
     def _end(self, nodeid: str) -> None:
         reported = self._open.pop(nodeid)
         if self._run is not None:
-            self._writer.add(self._now(), reported.test(str(self._settings.root)))
+            test = reported.test(str(self._settings.root))
+            for each in self._files:
+                each.writer.add(self._now(), test)
 
     def _now(self) -> Run:
         assert self._run is not None
@@ -139,7 +161,7 @@ class ResultsHooks:
 
     def _new_run(self) -> Run:
         commit, branch = git_head(self._settings.root)
-        unset = ("enabled", "json")
+        unset = ("enabled", *_WRITERS)
         return Run(
             started=datetime.now(UTC).isoformat(timespec="milliseconds"),
             plugin_version=__version__,
@@ -150,6 +172,14 @@ class ResultsHooks:
             options={each.name: getattr(self._settings, each.name) for each in OPTIONS if each.name not in unset},
             tests=(),
         )
+
+
+def _file(config: pytest.Config, name: str, given: str) -> _File:
+    option = OPTION[name]
+    is_given = config.getoption(option.ini, None) is not None
+    path = (config.invocation_params.dir if is_given else config.rootpath) / given
+    check_writable(path, option.flag if is_given else option.ini)
+    return _File(_WHAT[name], path, _WRITERS[name](path))
 
 
 def _machine() -> Machine:

@@ -40,6 +40,8 @@ class Settings:
     """Path of the file of results: from where pytest was started, of the root directory if ini has it; or empty."""
     markdown: str
     """Path of the file: from where pytest was started, of the root directory if ini has it; or empty."""
+    html: str
+    """Path of the page of results, as `json`."""
     isolation: Literal["process", "none"]
     warmup_rounds: int
     min_rounds: int

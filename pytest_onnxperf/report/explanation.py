@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.placement import CpuGroup
 
 _MOST: Final = 5
-_WHY_ON_CPU: Final = {
+WHY_ON_CPU: Final = {
     "no_kernel": "the EP has no kernel for it",
     "type": "the EP has a kernel, not for these element types",
     "shape_computation": "on purpose, to compute shapes",
@@ -77,7 +77,7 @@ def _cpu_lines(groups: Sequence[CpuGroup], of: str) -> Iterator[str]:
     yield f"Nodes on the CPU{of}, and why"
     for group in groups[:_MOST]:
         example = f", e.g. {group.example}" if group.example else ""
-        yield from _wrapped(f"  {group.nodes} x {group.op_type}: {_WHY_ON_CPU[group.why]}{example}", "    ")
+        yield from _wrapped(f"  {group.nodes} x {group.op_type}: {WHY_ON_CPU[group.why]}{example}", "    ")
     yield from _more(len(groups), "groups")
 
 

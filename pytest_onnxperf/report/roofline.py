@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _OP_WIDTH: Final = 19
 _EP_WIDTH: Final = 6
 _COLUMNS: Final = (("FLOP", 7), ("bytes", 7), ("FLOP/B", 6), ("bound", 7), ("least", 7), ("node", 7), ("of it", 5))
-_PREFIXES: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+PREFIXES: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _TIMES: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 
 
@@ -41,14 +41,14 @@ def roofline_lines(rows: Sequence[RooflineRow], ceilings: Ceilings | None) -> It
 def _head(ceilings: Ceilings | None) -> str:
     if ceilings is None:
         return "Roofline: no ceilings are known for this device, so what bounds an operator is not told."
-    rates = ", ".join(f"{name} {_scaled(rate, _PREFIXES, ' ')}FLOP/s" for name, rate in ceilings.flop_per_s.items())
+    rates = ", ".join(f"{name} {scaled(rate, PREFIXES, ' ')}FLOP/s" for name, rate in ceilings.flop_per_s.items())
     return (
         f"Roofline, ceilings of {ceilings.device} ({ceilings.source}): {rates}, "
-        f"memory {_scaled(ceilings.bytes_per_s, _PREFIXES, ' ')}B/s"
+        f"memory {scaled(ceilings.bytes_per_s, PREFIXES, ' ')}B/s"
     )
 
 
-def _scaled(value: float, units: Sequence[tuple[float, str]], space: str = "") -> str:
+def scaled(value: float, units: Sequence[tuple[float, str]], space: str = "") -> str:
     """Write a value with three digits in the largest unit of which there is one, else without."""
     for scale, unit in units:
         if value >= scale:
@@ -57,7 +57,7 @@ def _scaled(value: float, units: Sequence[tuple[float, str]], space: str = "") -
 
 
 def _time(value_ns: float) -> str:
-    text = _scaled(value_ns, _TIMES)
+    text = scaled(value_ns, _TIMES)
     return text if text[-1] == "s" else f"{text}ns"
 
 
@@ -65,9 +65,9 @@ def _line(row: RooflineRow) -> str:
     mark = "<" if row.is_upper_bound else ""
     is_unknown = row.unknown_per_run >= row.executions_per_run
     cells = (
-        "-" if is_unknown else mark + _scaled(row.flop_per_run, _PREFIXES),
-        "-" if is_unknown else mark + _scaled(row.bytes_per_run, _PREFIXES),
-        "-" if row.flop_per_byte is None else _scaled(row.flop_per_byte, _PREFIXES),
+        "-" if is_unknown else mark + scaled(row.flop_per_run, PREFIXES),
+        "-" if is_unknown else mark + scaled(row.bytes_per_run, PREFIXES),
+        "-" if row.flop_per_byte is None else scaled(row.flop_per_byte, PREFIXES),
         row.bound or "-",
         "-" if row.least_ns_per_run is None else mark + _time(row.least_ns_per_run),
         "-" if row.node_ns_per_run is None else _time(row.node_ns_per_run),

@@ -50,7 +50,7 @@ def other_than(option: Option, *taken: object) -> Any:
         "choice": option.choices,
         "int": (7, 8, 9),
         "float": (0.5, 1.5, 2.5),
-        "text": ("cpu", "cuda", "webgpu"),
+        "text": ("cpu", "cuda", "webgpu") if option.name == "ep" else tuple(f"{option.name}-{n}" for n in range(3)),
     }
     return next(value for value in candidates[option.kind] if value not in taken)
 
