@@ -1,7 +1,7 @@
 """The command `onnxperf`: what a profile says, what changed between two, and why a model does what it does.
 
-`profile`, `diff`, `trace`, `export`, `merge` and `report` read files alone, and need neither onnxruntime nor a device;
-`explain` runs the model.
+`profile`, `diff`, `trace`, `export`, `merge`, `report` and `matrix` read files alone, and need neither onnxruntime nor
+a device; `explain` runs the model.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from pytest_onnxperf.core.ops import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from pytest_onnxperf.core.profile import Profile
 from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.report.export import FORMATS
+from pytest_onnxperf.report.matrix import FORMS
 from pytest_onnxperf.report.profile import diff_lines, profile_lines
 from pytest_onnxperf.report.profile_diff import changes_between
 
@@ -127,6 +128,19 @@ def _add_results(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     report.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json, or a merged one")
     report.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="Page to write, HTML")
     report.set_defaults(command=_report)
+    matrix = commands.add_parser(
+        "matrix",
+        help="Tables of the tests of @pytest.mark.onnx_matrix",
+        description="Show the cells of a matrix beside their reference, a table for each model, of one file of "
+        "--onnxperf-json or of several: shards of a suite, or the same suite with other builds.",
+        epilog=codes,
+    )
+    matrix.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json, or a merged one")
+    forms = matrix.add_mutually_exclusive_group()
+    for form in FORMS[1:]:
+        forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, help=f"Write {form}")
+    matrix.add_argument("-o", "--output", type=Path, metavar="OUT", help="File to write [standard output]")
+    matrix.set_defaults(command=_matrix, form=FORMS[0])
 
 
 def _add_trace(parser: argparse.ArgumentParser) -> None:
@@ -233,11 +247,7 @@ def _explain(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     from . import results_command
 
-    text = results_command.exported(options.format, options.file, with_header=not options.no_header)
-    if options.output is None:
-        _write([text.removesuffix("\n")])
-    else:
-        results_command.write(options.output, text.encode())
+    _put(results_command.exported(options.format, options.file, with_header=not options.no_header), options.output)
     return SAME
 
 
@@ -256,6 +266,26 @@ def _report(options: argparse.Namespace) -> int:
 
     results_command.write(options.output, results_command.reported(options.files).encode())
     return SAME
+
+
+def _matrix(options: argparse.Namespace) -> int:
+    from . import results_command
+
+    text, warnings = results_command.matrix(options.form, options.files)
+    _put(text, options.output)
+    for warning in warnings:
+        print(f"onnxperf: warning: {warning}", file=sys.stderr)
+    return SAME
+
+
+def _put(text: str, path: Path | None) -> None:
+    """Write a text to a file, or to standard output."""
+    from . import results_command
+
+    if path is None:
+        _write([text.removesuffix("\n")])
+    else:
+        results_command.write(path, text.encode())
 
 
 def _json_of_profile(profile: Profile, facts: Facts) -> dict[str, object]:

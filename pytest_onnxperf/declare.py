@@ -13,6 +13,9 @@ from .core.budget_keys import KEYS
 
 BUDGET: Final = "onnx_budget"
 MEASURE: Final = "onnx_measure"
+MATRIX: Final = "onnx_matrix"
+CELL: Final = "onnx_cell"
+"""The fixture that a test with the marker `onnx_matrix` takes."""
 
 Kind = Literal["flag", "int", "float", "text", "choice"]
 _INI_TYPES: Final = {"flag": "bool", "int": "int", "float": "float", "text": "string", "choice": "string"}
@@ -123,7 +126,7 @@ def is_enabled(config: pytest.Config) -> bool:
 
 
 def register_markers(config: pytest.Config) -> None:
-    """Register both markers, with the lines that `pytest --markers` prints."""
+    """Register the markers, with the lines that `pytest --markers` prints."""
     keys = ", ".join(key.name for key in KEYS)
     config.addinivalue_line(
         "markers",
@@ -134,4 +137,11 @@ def register_markers(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         f"{MEASURE}(**options): options for one test, as --onnxperf-<key> sets them for all. Keys: {options}",
+    )
+    config.addinivalue_line(
+        "markers",
+        f"{MATRIX}(**dimensions, reference=None, exclude=[]): one test for each cell, which the fixture {CELL} "
+        f"measures, as in @pytest.mark.onnx_matrix(model='models/gemma-{{dtype}}', dtype=['f16', 'int4'], "
+        f"prompt_tokens=[20, 500], reference={{'dtype': 'f16'}}). Known dimensions: model, dtype, pipeline, ep, "
+        f"prompt_tokens, batch_size, new_tokens, cache, share_buffer; any other is the test's own",
     )

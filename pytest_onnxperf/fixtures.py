@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .compare_handles import GenaiComparer, OnnxComparer
     from .generator_handles import GenaiGenerators
     from .handles import OnnxSessions
+    from .matrix_handles import OnnxCell
     from .session import ActiveSession
     from .workbench import Workbench
 
@@ -148,6 +149,42 @@ def _compare_bench(
     from .compare_bench import CompareBench
 
     return CompareBench(active, request.node, lambda: tmp_path_factory.mktemp("onnxperf"), function)
+
+
+@pytest.fixture
+def onnx_cell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> OnnxCell:
+    """Measure one cell of `@pytest.mark.onnx_matrix(...)`, whose every cell is a test with a speaking id.
+
+    A list, or a dict of name -> value, makes a dimension; a single value holds for all cells. Known dimensions:
+
+    - `model`: paths; a name in braces, `"models/gemma-{dtype}"`, is filled in; a dict of pipeline -> path is one model
+    - `dtype`: names, `["f16", "int4"]`
+    - `pipeline`: `session` (ONNX Runtime), `genai` (ONNX Runtime GenAI), `hf` (transformers on PyTorch)
+    - `ep`: execution providers
+    - `prompt_tokens`, `batch_size`, `new_tokens`: numbers
+    - `cache`: `static` (its full length from the start, a shared buffer in GenAI) or `dynamic`; or `share_buffer`
+
+    Any other is the test's own. `reference={"pipeline": "hf"}` names the cell that each is compared with: it has these
+    coordinates, and those of the cell in the rest. `exclude=[{"pipeline": "hf", "dtype": "int4"}]` leaves cells out.
+    The summary, and `onnxperf matrix`, show a table for each model.
+
+    The cell has
+
+    - `measure(new_tokens=64)`: measures what its pipeline measures, with the values of the cell; what else the pipeline
+      takes goes by keyword, `shapes={"batch": onnx_cell["batch_size"]}`, and for opening in `options={...}`
+    - `onnx_cell["padding"]`: the value of a dimension; `id`, `path`, `pipeline`
+
+    Example:
+        @pytest.mark.onnx_matrix(
+            model="models/gemma-{dtype}", dtype=["f16", "int4"], prompt_tokens=[20, 500], reference={"dtype": "f16"}
+        )
+        def test_decoder(onnx_cell):
+            onnx_cell.measure(new_tokens=64)
+    """
+    bench = _bench(request, tmp_path_factory)
+    from .matrix_handles import OnnxCell
+
+    return OnnxCell(bench, request.param)
 
 
 def _bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Workbench:

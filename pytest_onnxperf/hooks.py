@@ -10,6 +10,7 @@ from .against import close, plain, reference_of, take
 from .core.errors import OnnxPerfError
 from .core.outcome import TestOutcome
 from .declare import BUDGET
+from .matrix_tests import place_of
 from .plugin import measures
 from .report import against, text
 from .report.comparison import comparison_lines, comparison_properties
@@ -128,10 +129,10 @@ class Hooks:
         report = yield
         is_measuring = measures(item) or item.get_closest_marker(BUDGET) is not None
         if call.when == "setup" and is_measuring:  # one that is skipped, or fails before it measures, is known too
-            attach(report, TestOutcome(item.nodeid, ()))
+            attach(report, TestOutcome(item.nodeid, (), place=place_of(item)))
         is_broken = call.excinfo is not None and call.excinfo.value is item.stash.get(BROKEN, None)
         if not outcomes and (comparisons or is_broken):
-            attach(report, TestOutcome(item.nodeid, (), is_broken, tuple(comparisons)))
+            attach(report, TestOutcome(item.nodeid, (), is_broken, tuple(comparisons), place_of(item)))
         if outcomes:
             # What unittest.TestCase caught comes to light in `call` only now: the test's own failure goes first.
             is_ours = call.excinfo is not None and call.excinfo.value is item.stash[RAISED]
@@ -143,7 +144,8 @@ class Hooks:
                 report.sections.append(("onnxperf", text.failure(item.nodeid, outcomes)))
             if item.config.get_verbosity() > 0:
                 report.sections.append(("onnxperf op tables", text.tables(outcomes)))
-            attach(report, TestOutcome(item.nodeid, tuple(outcomes), is_breach or is_broken, tuple(comparisons)))
+            found = tuple(outcomes), is_breach or is_broken, tuple(comparisons), place_of(item)
+            attach(report, TestOutcome(item.nodeid, *found))
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:

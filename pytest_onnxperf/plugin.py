@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .declare import add_options, is_enabled, register_markers
+from .declare import CELL, MATRIX, add_options, is_enabled, register_markers
 from .fixtures import genai_compare as genai_compare  # a fixture is found by its name in the plugin
 from .fixtures import genai_generator as genai_generator
+from .fixtures import onnx_cell as onnx_cell
 from .fixtures import onnx_compare as onnx_compare
 from .fixtures import onnx_session as onnx_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FIXTURES = frozenset(["genai_compare", "genai_generator", "onnx_compare", "onnx_session"])
+FIXTURES = frozenset(["genai_compare", "genai_generator", CELL, "onnx_compare", "onnx_session"])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,7 +48,20 @@ def pytest_configure(config: pytest.Config) -> None:
     except OnnxPerfError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[ACTIVE] = active
+    if not hasattr(config, "workerinput"):
+        from .matrix_hooks import MatrixHooks
+
+        matrix = MatrixHooks(active.settings.root)  # its part of the summary stands below
+        config.pluginmanager.register(matrix, "onnxperf-matrix")
     config.pluginmanager.register(hooks, "onnxperf-session")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each cell of a matrix."""
+    if CELL in metafunc.fixturenames or metafunc.definition.get_closest_marker(MATRIX):
+        from .matrix_tests import generate
+
+        generate(metafunc)
 
 
 def measures(item: pytest.Item) -> bool:

@@ -1,14 +1,16 @@
-"""The commands `onnxperf export`, `merge` and `report`: files of `--onnxperf-json` read, and others written."""
+"""The commands `onnxperf export`, `merge`, `report` and `matrix`: files of --onnxperf-json read, others written."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from .core.errors import ResultsError
+from .core.matrix import run_tests_of, tables_of
 from .core.results_merge import merge
 from .core.results_text import write_results
 from .report import export
 from .report.html.page import page
+from .report.matrix import matrix_text
 from .runtime.atomic import replace_file
 from .runtime.results_disk import check_writable, read_file
 
@@ -43,6 +45,20 @@ def reported(paths: Sequence[Path]) -> str:
         ResultsError: A file cannot be read.
     """
     return page([read_file(path) for path in paths])
+
+
+def matrix(form: str, paths: Sequence[Path]) -> tuple[str, tuple[str, ...]]:
+    """Return the tables of the matrices in files, and what a reader should know of the mixture.
+
+    Raises:
+        ResultsError: A file cannot be read, two do not go together, or there is no matrix in them.
+    """
+    results, warnings = merge([(str(path), read_file(path)) for path in paths])
+    tables = tables_of(run_tests_of(results))
+    if not tables:
+        msg = f"{', '.join(map(str, paths))}: no test of @pytest.mark.onnx_matrix is in it"
+        raise ResultsError(msg)
+    return matrix_text(form, tables), warnings
 
 
 def write(path: Path, data: bytes) -> None:

@@ -50,7 +50,7 @@ class _File(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Reported:
+class Reported:
     """What the reports of one test have said so far."""
 
     found: TestOutcome
@@ -83,6 +83,7 @@ class _Reported:
             message=self.message[:MOST_TEXT] + (cut if len(self.message) > MOST_TEXT else ""),
             measurements=tuple(measurement_of(each, root) for each in self.found.outcomes),
             comparisons=tuple(map(comparison_of, self.found.comparisons)),
+            matrix=self.found.place,
         )
 
 
@@ -101,7 +102,7 @@ class ResultsHooks:
             msg = f"{both}: expected two files, got the same one twice: {self._files[0].path}"
             raise SettingError(msg)
         self._settings = settings
-        self._open: dict[str, _Reported] = {}
+        self._open: dict[str, Reported] = {}
         self._run: Run | None = None
         self._started_s = time.monotonic()
 
@@ -118,10 +119,10 @@ class ResultsHooks:
         if found is not None:
             known = self._open.get(report.nodeid)
             if known is None or report.when == "setup":
-                known = self._open[report.nodeid] = _Reported(found)
+                known = self._open[report.nodeid] = Reported(found)
             known.found = found
         elif report.when == _CRASHED:
-            self._open.setdefault(report.nodeid, _Reported(TestOutcome(report.nodeid, ())))
+            self._open.setdefault(report.nodeid, Reported(TestOutcome(report.nodeid, ())))
         reported = self._open.get(report.nodeid)
         if reported is None:
             return

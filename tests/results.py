@@ -16,6 +16,7 @@ from pytest_onnxperf.core.culprit import Culprit, CulpritGroup
 from pytest_onnxperf.core.explanation import Explanation, ModelExplanation, NotFlash, PhaseRoofline
 from pytest_onnxperf.core.facts import CountedNode, Difference, NodeChange
 from pytest_onnxperf.core.judge import Found, Policy, judge
+from pytest_onnxperf.core.matrix_place import MatrixPlace
 from pytest_onnxperf.core.op_table import OpRow
 from pytest_onnxperf.core.outcome import Outcome
 from pytest_onnxperf.core.paired import Paired, ReferenceSpec
@@ -243,8 +244,18 @@ def everything() -> Results:
                     ),
                 ),
                 test_of("tests/test_a.py::test_gpu", outcome="skipped", message="demands CUDA"),
+                test_of("tests/test_a.py::test_m[f16]", session_outcome(), matrix=place(0, dtype="f16")),
+                test_of("tests/test_a.py::test_m[int4]", session_outcome(), matrix=place(1, dtype="int4")),
             ),
         )
+    )  # fmt: skip
+
+
+def place(order: int, table: str = "tests/test_a.py::test_m", **coordinates: str) -> MatrixPlace:
+    """The cell of a matrix whose reference is that of f16."""
+    return MatrixPlace(
+        table=table, id="-".join(coordinates.values()), coordinates=coordinates, order=order,
+        reference={**coordinates, "dtype": "f16"},
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`onnxperf export` and `onnxperf merge`, as they are typed."""
+"""`onnxperf export`, `merge` and `matrix`, as they are typed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_onnxperf.cli import main
+from pytest_onnxperf.core.matrix import run_tests_of, tables_of
 from pytest_onnxperf.core.results import Results
 from pytest_onnxperf.core.results_text import read_results, write_results
 from pytest_onnxperf.report.export import FORMATS, exported
+from pytest_onnxperf.report.matrix import FORMS, matrix_text
 from pytest_onnxperf.runtime.results_disk import ResultsWriter
 from tests.records import MS
-from tests.results import everything, machine, run, session_outcome, test_of
+from tests.results import everything, machine, place, run, session_outcome, test_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,3 +151,41 @@ def test_an_unknown_form_lists_the_known(capsys: pytest.CaptureFixture[str]) -> 
     assert error.value.code == 2
     text = capsys.readouterr().err
     assert [form for form in FORMATS if form not in text] == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_matrix_writes_each_form_to_a_file_and_to_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    given = file(tmp_path / "r.json", everything())
+    flags = [] if form == "text" else [f"--{form}"]
+    expected = matrix_text(form, tables_of(run_tests_of(everything())))
+
+    assert main(["matrix", given, *flags, "-o", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").read_text("utf-8") == expected
+    assert main(["matrix", given, *flags]) == 0
+    assert capsys.readouterr().out.rstrip() == expected.rstrip()
+
+
+def test_matrix_of_shards_is_one_table_that_says_that_it_mixes_commits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = [
+        file(tmp_path / f"{dtype}.json", Results(runs=(run(
+            test_of(f"t.py::test_m[{dtype}]", session_outcome(), matrix=place(order, dtype=dtype)), commit=dtype * 10,
+        ),)))
+        for order, dtype in enumerate(["f16", "int4"])
+    ]  # fmt: skip
+
+    assert main(["matrix", *shards]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("best: ") for line in lines) == 1
+    assert any(line.startswith("int4") and line.endswith("1x") for line in lines)
+    assert any(line.startswith("MIXES BUILDS: commit f16f16") for line in lines)
+
+
+def test_matrix_of_a_file_without_one_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = file(tmp_path / "r.json", A)
+    assert main(["matrix", given]) == 2
+    assert capsys.readouterr().err == f"onnxperf: {given}: no test of @pytest.mark.onnx_matrix is in it\n"

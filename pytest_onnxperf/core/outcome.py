@@ -9,6 +9,7 @@ from .ab import AbRecord
 from .against import Against
 from .explanation import Explanation
 from .judge import Verdict
+from .matrix_place import MatrixPlace
 from .record import Record
 
 
@@ -40,6 +41,8 @@ class TestOutcome:
     """True where the test failed because of its budget or baseline, and not by an error."""
     comparisons: tuple[AbRecord, ...] = ()
     """What it compared by `onnx_compare`."""
+    place: MatrixPlace | None = None
+    """Where it stands in a matrix; None for a test of none."""
 
 
 Ended = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from .matrix_place import MatrixPlace
 from .results_measured import AbComparison, Measurement
 from .sample import QUANTILES
 
@@ -43,6 +44,8 @@ class Test(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In the order of the calls."""
     comparisons: tuple[AbComparison, ...] = ()
     """In the order of the calls."""
+    matrix: MatrixPlace | None = None
+    """Where it stands in a matrix; null for a test of none."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

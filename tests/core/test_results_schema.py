@@ -13,7 +13,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from pytest_onnxperf.core import results, results_facts, results_judged, results_measured
+from pytest_onnxperf.core import matrix_place, results, results_facts, results_judged, results_measured
 from pytest_onnxperf.core.results_text import write_results
 from tests.results import everything
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATH: Final = Path(results.__file__).parent.parent / "results.schema.json"
-MODULES: Final = (results, results_facts, results_judged, results_measured)
+MODULES: Final = (matrix_place, results, results_facts, results_judged, results_measured)
 
 
 def field_texts() -> dict[str, dict[str, str]]:

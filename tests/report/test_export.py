@@ -303,7 +303,7 @@ def test_openmetrics_has_base_units_and_three_digits() -> None:
     assert families["onnxperf_peak_rss_bytes"].samples[0].value == 268e6
     assert families["onnxperf_decode_throughput_tokens_per_second"].samples[0].value == 500
     assert families["onnxperf_speedup_ratio"].samples[0].value == 1.11
-    assert [sample.value for sample in families["onnxperf_failed"].samples] == [0, 1, 1, 0]
+    assert [sample.value for sample in families["onnxperf_failed"].samples] == [0, 1, 1, 0, 0, 0]
     assert "onnxperf_nodes" in families
 
 
