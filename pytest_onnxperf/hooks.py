@@ -13,7 +13,7 @@ from .plugin import FIXTURES
 from .report import against, text
 from .report.comparison import comparison_lines, comparison_properties
 from .report.summary import header_lines, prefixed_lines, summary_lines
-from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, ActiveSession, today, write_baselines
+from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, SPENT, ActiveSession, today, write_baselines
 from .transport import attach, detach, is_breach
 
 if TYPE_CHECKING:
@@ -121,10 +121,10 @@ class Hooks:
         if outcomes or comparisons:  # JUnit takes the properties of the item, as they are when its teardown is reported
             others = [(name, value) for name, value in item.user_properties if not name.startswith("onnxperf.")]
             item.user_properties[:] = [*others, *text.properties(outcomes), *comparison_properties(comparisons)]
+        spent = item.stash.get(SPENT, []) if call.when == "call" or call.excinfo is not None else []
         report = yield
         is_broken = call.excinfo is not None and call.excinfo.value is item.stash.get(BROKEN, None)
-        if not outcomes and (comparisons or is_broken):
-            attach(report, TestOutcome(item.nodeid, (), is_broken, tuple(comparisons)))
+        is_breach = False
         if outcomes:
             # What unittest.TestCase caught comes to light in `call` only now: the test's own failure goes first.
             is_ours = call.excinfo is not None and call.excinfo.value is item.stash[RAISED]
@@ -136,7 +136,9 @@ class Hooks:
                 report.sections.append(("onnxperf", text.failure(item.nodeid, outcomes)))
             if item.config.get_verbosity() > 0:
                 report.sections.append(("onnxperf op tables", text.tables(outcomes)))
-            attach(report, TestOutcome(item.nodeid, tuple(outcomes), is_breach or is_broken, tuple(comparisons)))
+        if outcomes or comparisons or is_broken or spent:
+            is_breach = is_breach or is_broken
+            attach(report, TestOutcome(item.nodeid, tuple(outcomes), is_breach, tuple(comparisons), tuple(spent)))
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:

@@ -9,6 +9,7 @@ from .against import Against
 from .explanation import Explanation
 from .judge import Verdict
 from .record import Record
+from .stages import Spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +40,5 @@ class TestOutcome:
     """True where the test failed because of its budget or baseline, and not by an error."""
     comparisons: tuple[AbRecord, ...] = ()
     """What it compared by `onnx_compare`."""
+    spent: tuple[Spent, ...] = ()
+    """Where the time of its measurements and comparisons went."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_onnxperf.core.paired import TESTED
+from pytest_onnxperf.core.stages import interval_text
 from pytest_onnxperf.core.stopping import Plan, RoundStopping
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class Looks:
         self._left -= len(times[TESTED])
         if self._stopping is not None:
             self._stopping.add(times[TESTED], times[self._kind])
+
+    def texts(self) -> tuple[str, ...]:
+        """Say how many rounds there are, and what they tell so far where that is asked."""
+        rounds = f"{len(self._times_ns[TESTED])} rounds"
+        return (rounds,) if self._stopping is None else (rounds, interval_text(*self._stopping.interval))
 
     def found(self) -> dict[str, Any]:
         """Return all rounds, in the form of one answer."""

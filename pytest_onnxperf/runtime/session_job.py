@@ -12,6 +12,7 @@ from pytest_onnxperf.core.fallback import with_reason
 from pytest_onnxperf.core.ort_log import read_log
 from pytest_onnxperf.core.providers import CPU, Provider
 from pytest_onnxperf.core.sample import Sample
+from pytest_onnxperf.core.stages import Stage
 from pytest_onnxperf.core.units import NS_PER_S
 
 from .child.protocol import Array
@@ -110,6 +111,7 @@ class SessionJob:
         sizes = sizes_of(plan, _JUDGED)
         while rounds := looks.next_rounds:
             looks.add(worker.call("paired", sizes=sizes, rounds=rounds))
+            worker.stages.at(Stage.REFERENCE, *looks.texts())
         return paired_found({_JUDGED: looks.found()})
 
     def profile(self, worker: Worker, plan: Plan, prefix: str) -> Profiled:

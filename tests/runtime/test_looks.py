@@ -42,5 +42,17 @@ def test_without_limits_all_rounds_are_one_step() -> None:
         assert answers(looks, 1000) == 300
 
 
+def test_rounds_so_far_and_their_interval_are_told() -> None:
+    looks = Looks(LIMITS, 2000)
+    looks.add({"times_ns": {"tested": [1100] * 20, "compute": [1000] * 20}, "specs": {}})
+    assert looks.texts() == ("20 rounds", "+10 % [? to +10 %]")  # too few for a lower end
+    looks.add({"times_ns": {"tested": [1100] * 80, "compute": [1000] * 80}, "specs": {}})
+    assert looks.texts() == ("100 rounds", "+10 % [+10 % to +10 %]")
+
+    without = Looks(None, 300)
+    without.add({"times_ns": {"tested": [1100] * 300}, "specs": {}})
+    assert without.texts() == ("300 rounds",)
+
+
 def test_no_more_than_the_most_rounds_are_taken() -> None:
     assert answers(Looks(LIMITS, 7), 1000) == 7
