@@ -55,7 +55,7 @@ def compared(
     except OnnxPerfError as error:
         raise failed(str(error)) from None
     _check_timing(bench)
-    record = bench.measured(measurement, lambda: bench.compare(key, measurement, wanted))
+    record = bench.measured(key, measurement, lambda: bench.compare(key, measurement, wanted))
     bench.records.append(record)
     return AbComparison(bench, measurement, len(bench.records) - 1)
 
@@ -178,7 +178,7 @@ class AbComparison:
                 candidate=measurement.with_times(CANDIDATE, record.candidate),
             )
 
-        bench.records[self._place] = bench.measured(measurement, confirmed)
+        bench.records[self._place] = bench.measured(record.key, measurement, confirmed)
 
     def _raise(self, record: AbRecord, results: tuple[Requirement, ...]) -> None:
         __tracebackhide__ = True

@@ -15,10 +15,12 @@ from .runtime.against_job import AgainstMeasurement
 from .session import BUDGETS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from .core.judge import Verdict
     from .core.record import Record, TestKey
+    from .core.stages import Doing
     from .runtime.plan import Plan, Subject
     from .runtime.worktree import Worktree
     from .session import ActiveSession
@@ -88,8 +90,10 @@ class TestAgainst:
         self._settings = active.settings_of(item)
         self._budgets = item.stash[BUDGETS]
 
-    def measurement(self, subject: Subject, plan: Plan, directory: Path) -> AgainstMeasurement:
-        """Return the measurement of both arms.
+    def measurement(
+        self, subject: Subject, plan: Plan, directory: Path, tell: Callable[[Doing], None]
+    ) -> AgainstMeasurement:
+        """Return the measurement of both arms; `tell` hears what goes on.
 
         Raises:
             NotComparableError: The reference has no counterpart of the model.
@@ -101,9 +105,8 @@ class TestAgainst:
         environment = self._active.environment_of(subject.provider, subject.provider_options)
         tolerance = self._settings.tolerance if self._settings.is_tolerance_given else None
         floor_ratio = floor_of(self._budgets, environment, tolerance)
-        tick = self._active.progress.tick
         return AgainstMeasurement(
-            subject, counterpart, plan, directory, tick, reference=self._reference, floor_ratio=floor_ratio
+            subject, counterpart, plan, directory, tell, reference=self._reference, floor_ratio=floor_ratio
         )
 
     def judge(self, measurement: AgainstMeasurement, key: TestKey, record: Record) -> tuple[Verdict, Against]:

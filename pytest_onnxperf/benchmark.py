@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .core.benchmark_times import BenchmarkTimes, extra_info
 from .core.device_state import disturbance_of
 from .core.errors import MeasurementError
+from .core.stages import Doing, Stage
 from .handles import OnnxSession
 from .runtime.child.machine import LoadMeter
 from .runtime.lock import claimed, device_name
@@ -91,16 +92,17 @@ def _timed(
         raise failed(msg)
     device = device_name(job.provider.short, job.provider_options, os.environ)
     try:
-        with claimed(device, lambda: bench.tell(f"waiting for the device `{device}`")):
-            bench.quiet()
+        with (
+            bench.underway(bench.key(live.label)) as tell,
+            claimed(device, lambda: tell(Doing(Stage.WAITING, (f"`{device}`",)))),
+        ):
+            tell(Doing(Stage.ROUNDS))
             meter = LoadMeter(time.monotonic())
             result = call(live.run)
             other_load = meter.other_load(time.monotonic()) or 0.0
     except MeasurementError as error:
         msg = f"{job.model_text} could not be measured: {error}"
         raise failed(msg) from None
-    finally:
-        bench.quiet()
     times = BenchmarkTimes(
         *_found(benchmark, is_codspeed=is_codspeed),
         other_load_ratio=other_load,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs, timed_of
 from .core.errors import OnnxPerfError, SettingError
-from .core.record import TestKey
 from .runtime.arrays import as_arrays
 from .runtime.compare_job import AbMeasurement, loaded_first
 from .runtime.pair_process import Tolerances
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from .core.record import TestKey
     from .runtime.pair_process import Job
     from .session import ActiveSession
 
@@ -50,7 +50,7 @@ class CompareBench(Workbench):
             raise failed(msg)
 
     def key(self, label: object) -> TestKey:
-        """Return where a comparison stands."""
+        """Return where a comparison stands, if its label is a good one."""
         if not isinstance(label, str) or not (label.isprintable() or not label):
             msg = f"{self.function}(label=...): expected a text of one line, got {label!r}"
             raise failed(msg)
@@ -60,26 +60,24 @@ class CompareBench(Workbench):
                 f"this test has compared {what} already: give each comparison its own, {self.function}(..., label=...)"
             )
             raise failed(msg)
-        module, _, test = self._item.nodeid.partition("::")
-        return TestKey(module, test, label)
+        return super().key(label)
 
     def measurement(self, jobs: Mapping[str, Job]) -> AbMeasurement:
         """Return a measurement of two arms."""
-        plan, tick = self._plan({}), self._active.progress.tick
-        return AbMeasurement(jobs[REFERENCE], jobs[CANDIDATE], plan, self._new_directory(), tick)
+        tell = self._active.progress.tell
+        return AbMeasurement(jobs[REFERENCE], jobs[CANDIDATE], self._plan({}), self._new_directory(), tell)
 
-    def measured(self, measurement: AbMeasurement, measure: Callable[[], AbRecord]) -> AbRecord:
+    def measured(self, key: TestKey, measurement: AbMeasurement, measure: Callable[[], AbRecord]) -> AbRecord:
         """Measure, and say in one text what went wrong; the logs stay where something did."""
         try:
-            record = measure()
+            with self.underway(key):
+                record = measure()
         except OnnxPerfError as error:
             msg = f"{self.function} could not measure {error}"
             raise failed(msg) from None
         except BaseException:  # Ctrl-C: nothing is left behind
             shutil.rmtree(measurement.directory, ignore_errors=True)
             raise
-        finally:
-            self._active.progress.clear()
         shutil.rmtree(measurement.directory, ignore_errors=True)
         return record
 

@@ -17,7 +17,7 @@ from .report.comparison import comparison_lines, comparison_properties
 from .report.device_state import state_lines
 from .report.summary import header_lines, prefixed_lines, summary_lines
 from .runtime.child.machine import cores
-from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, ActiveSession, today, write_baselines
+from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, SPENT, ActiveSession, today, write_baselines
 from .transport import attach, detach, is_breach
 
 if TYPE_CHECKING:
@@ -126,13 +126,13 @@ class Hooks:
         if outcomes or comparisons:  # JUnit takes the properties of the item, as they are when its teardown is reported
             others = [(name, value) for name, value in item.user_properties if not name.startswith("onnxperf.")]
             item.user_properties[:] = [*others, *text.properties(outcomes), *comparison_properties(comparisons)]
+        spent = item.stash.get(SPENT, []) if call.when == "call" or call.excinfo is not None else []
         report = yield
         is_measuring = measures(item) or item.get_closest_marker(BUDGET) is not None
         if call.when == "setup" and is_measuring:  # one that is skipped, or fails before it measures, is known too
             attach(report, TestOutcome(item.nodeid, (), place=place_of(item)))
         is_broken = call.excinfo is not None and call.excinfo.value is item.stash.get(BROKEN, None)
-        if not outcomes and (comparisons or is_broken):
-            attach(report, TestOutcome(item.nodeid, (), is_broken, tuple(comparisons), place_of(item)))
+        is_breach = False
         if outcomes:
             # What unittest.TestCase caught comes to light in `call` only now: the test's own failure goes first.
             is_ours = call.excinfo is not None and call.excinfo.value is item.stash[RAISED]
@@ -144,7 +144,8 @@ class Hooks:
                 report.sections.append(("onnxperf", text.failure(item.nodeid, outcomes)))
             if item.config.get_verbosity() > 0:
                 report.sections.append(("onnxperf op tables", text.tables(outcomes)))
-            found = tuple(outcomes), is_breach or is_broken, tuple(comparisons), place_of(item)
+        if outcomes or comparisons or is_broken or spent:
+            found = tuple(outcomes), is_breach or is_broken, tuple(comparisons), place_of(item), tuple(spent)
             attach(report, TestOutcome(item.nodeid, *found))
         return report
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .core.device_state import GpuState, MachineState
     from .core.outcome import Outcome, TestOutcome
     from .core.record import Record, TestKey
+    from .core.stages import Spent
     from .settings import Settings
 
 OUTCOMES: pytest.StashKey[list[Outcome]] = pytest.StashKey()
@@ -43,6 +44,8 @@ SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 JUDGED: pytest.StashKey[bool] = pytest.StashKey()
 """Whether the test's own code has ended, so that its measurements were judged."""
 COMPARISONS: pytest.StashKey[list[AbRecord]] = pytest.StashKey()
+SPENT: pytest.StashKey[list[Spent]] = pytest.StashKey()
+"""Where the time of its measurements and comparisons went, also of those that failed."""
 BROKEN: pytest.StashKey[BaseException] = pytest.StashKey()
 """What failed a test because a comparison does not hold what it requires."""
 _PROBE_TIMEOUT_S: Final = 120
@@ -112,6 +115,7 @@ class ActiveSession:
         """
         item.stash[OUTCOMES] = []
         item.stash[COMPARISONS] = []
+        item.stash[SPENT] = []
         item.stash[JUDGED] = False
         item.stash[BUDGETS] = budgets_of(item)
         item.stash[SETTINGS] = settings_of(item, self.settings)
@@ -127,6 +131,10 @@ class ActiveSession:
     def outcomes(self, item: pytest.Item) -> list[Outcome]:
         """Return what a test has measured so far."""
         return item.stash[OUTCOMES]
+
+    def spent(self, item: pytest.Item) -> list[Spent]:
+        """Return where the time of a test's measurements went so far."""
+        return item.stash[SPENT]
 
     def judge(self, item: pytest.Item, record: Record) -> Verdict:
         """Judge a record against the budgets and the baseline of its test.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from .core.judge import is_suspicious
 from .core.outcome import Outcome
 from .core.providers import CPU, Provider, provider_of
 from .core.record import Record, TestKey
+from .core.stages import Spent
 from .report.wrap import wrapped
 from .runtime.against import NotComparableError
 from .runtime.measure import Measurement
@@ -27,12 +29,13 @@ from .runtime.plan import Plan, Subject, reference_kinds
 from .session import BUDGETS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from .core.against import Against
     from .core.baseline import Entry
     from .core.benchmark_times import BenchmarkTimes
     from .core.judge import Verdict
+    from .core.stages import Doing
     from .session import ActiveSession
     from .settings import Settings
 
@@ -85,13 +88,20 @@ class Workbench:
         __tracebackhide__ = True
         return self.demanded(ep) or self._active.provider(self.settings)
 
-    def tell(self, what: str) -> None:
-        """Show what goes on, where a terminal does."""
-        self._active.progress.tick(what)
+    def key(self, label: str) -> TestKey:
+        """Return where a measurement of this test stands."""
+        module, _, test = self._item.nodeid.partition("::")
+        return TestKey(module, test, label)
 
-    def quiet(self) -> None:
-        """Take away what `tell` showed."""
-        self._active.progress.clear()
+    @contextmanager
+    def underway(self, key: TestKey) -> Iterator[Callable[[Doing], None]]:
+        """Show what goes on until the block ends, and keep where its time went; yield who is to be told."""
+        progress = self._active.progress
+        progress.begin(key.entry)
+        try:
+            yield progress.tell
+        finally:
+            self._active.spent(self._item).append(Spent(key, progress.end()))
 
     def measure(self, subject: Subject, label: str, times: BenchmarkTimes | None = None) -> Record:
         """Measure, keep the record for the verdict at the end of the test, and return it.
@@ -105,15 +115,15 @@ class Workbench:
             msg = "measure() was called after the test's own code had ended, where nothing judges what it measures"
             raise failed(msg)
         label = self._checked_label(label)
-        module, _, test = self._item.nodeid.partition("::")
-        key = TestKey(module, test, label)
+        key = self.key(label)
         directory = self._new_directory()
         try:
-            measurement, record, verdict, against = self._measured(subject, key, directory, times)
-            explanation = None
-            if self.settings.explain or verdict.fails:
-                on_device = subject.provider.name != CPU
-                explanation = measurement.explain(record, in_process=on_device or self.settings.explain)
+            with self.underway(key) as tell:
+                measurement, record, verdict, against = self._measured(subject, key, directory, tell, times)
+                explanation = None
+                if self.settings.explain or verdict.fails:
+                    on_device = subject.provider.name != CPU
+                    explanation = measurement.explain(record, in_process=on_device or self.settings.explain)
         except NotComparableError as error:
             raise failed(str(error)) from None
         except BaselineError as error:
@@ -125,13 +135,16 @@ class Workbench:
         except BaseException:  # Ctrl-C: nothing is left behind
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        finally:
-            self._active.progress.clear()
         self._active.keep(self._item, Outcome(record, verdict, explanation=explanation, against=against), directory)
         return record
 
     def _measured(
-        self, subject: Subject, key: TestKey, directory: Path, times: BenchmarkTimes | None
+        self,
+        subject: Subject,
+        key: TestKey,
+        directory: Path,
+        tell: Callable[[Doing], None],
+        times: BenchmarkTimes | None,
     ) -> tuple[Measurement, Record, Verdict, Against | None]:
         """Measure and judge, against the reference of the session where it has one, else against the baseline."""
         against = None
@@ -139,7 +152,7 @@ class Workbench:
         if reference is not None:
             arms = TestAgainst(self._active, self._item, reference)
             try:
-                both = arms.measurement(subject, self._plan({}, times), directory)
+                both = arms.measurement(subject, self._plan({}, times), directory, tell)
             except NotComparableError as error:
                 against = arms.not_compared(subject.model_text, str(error))
             else:
@@ -152,7 +165,7 @@ class Workbench:
         tolerance = tolerance_of(budgets, environment, self.settings.tolerance)
         beside = self._beside(self._active.baseline_of(key, environment), tolerance, subject.provider)
         plan = self._plan(beside, times)
-        measurement = Measurement(subject, plan, directory, self._active.progress.tick)
+        measurement = Measurement(subject, plan, directory, tell)
         record = measurement.record(key, lambda record: is_suspicious(self._active.judge(self._item, record)))
         record = self._with(times, record)
         return measurement, record, self._active.judge(self._item, record), against

@@ -281,7 +281,7 @@ def test_a_device_without_a_datasheet_is_a_reason_too(
     job = SessionJob(Path(mlp), "mlp.onnx", provider_of("cuda"))
     explainer = Explainer(job, [trace], facts(attention=(use,)), {}, {}, None, device)
 
-    (explained,) = explainer.explain(tmp_path / "room", timeout_s=1, alive=lambda: None, in_process=False).models
+    (explained,) = explainer.explain(tmp_path / "room", timeout_s=1, in_process=False).models
 
     assert [each.reasons for each in explained.not_flash] == [reasons]
 

@@ -11,6 +11,7 @@ from .explanation import Explanation
 from .judge import Verdict
 from .matrix_place import MatrixPlace
 from .record import Record
+from .stages import Spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class TestOutcome:
     """What it compared by `onnx_compare`."""
     place: MatrixPlace | None = None
     """Where it stands in a matrix; None for a test of none."""
+    spent: tuple[Spent, ...] = ()
+    """Where the time of its measurements and comparisons went."""
 
 
 Ended = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]

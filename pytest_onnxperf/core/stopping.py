@@ -101,6 +101,17 @@ class Stopping(ABC):
         return max(self._next_count - self.rounds, 1)
 
     @property
+    def interval(self) -> tuple[float, float, float]:
+        """What the rounds tell so far, as time / time: the estimate and the ends of its interval, as a look sees it."""
+        estimate, low, high = (math.exp(each) for each in self._interval(*self._errors))
+        return estimate, low, high
+
+    @property
+    def _errors(self) -> tuple[float, float]:
+        share = len(self._looks) or 1
+        return (1 - self._plan.confidence) / share, (1 - self._plan.ok_confidence) / share
+
+    @property
     def _next_count(self) -> int:
         return self._looks[self._next_look] if self._next_look < len(self._looks) else self._plan.most_rounds
 
@@ -121,9 +132,8 @@ class Stopping(ABC):
         return self._decision
 
     def _look(self) -> Decision:
-        plan, share = self._plan, len(self._looks)
-        errors = ((1 - plan.confidence) / share, (1 - plan.ok_confidence) / share)
-        estimate, low, high = self._interval(*errors)
+        plan = self._plan
+        estimate, low, high = self._interval(*self._errors)
         if low > plan.worse_log:
             return Decision.CERTAIN_WORSE
         if high < plan.ok_log and estimate < plan.calm_log:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_onnxperf.core.against import Turns, turns_of
 from pytest_onnxperf.core.errors import MeasurementError, about
 from pytest_onnxperf.core.pairs import FEWEST_PAIRS
+from pytest_onnxperf.core.stages import Stage
 
 from .generator_job import GeneratorJob
 from .measure import Measurement
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_onnxperf.core.record import Record, TestKey
+    from pytest_onnxperf.core.stages import Doing
 
     from .against import Reference
     from .plan import Plan, Profiled, Subject, Timing
@@ -38,7 +41,7 @@ class _Arm(Measurement):
     """What both arms do."""
 
     def __init__(
-        self, subject: Subject, plan: Plan, directory: Path, progress: Callable[[str], None], reference: Reference
+        self, subject: Subject, plan: Plan, directory: Path, progress: Callable[[Doing], None], reference: Reference
     ) -> None:
         super().__init__(subject, replace(plan, references=None), directory, progress)
         self._reference = reference
@@ -50,11 +53,7 @@ class _Arm(Measurement):
 
     def held(self, after_open: Callable[[Mapping[str, Any]], None]) -> HeldWorker:
         """Start a timing process of this arm."""
-        options = self._process_options("timing") | {"alive": self._tell}
-        return HeldWorker(self._new_directory("timing"), after_open, **options)
-
-    def _tell(self) -> None:
-        self._progress("timing two arms in turn")
+        return HeldWorker(self._new_directory("timing"), after_open, **self._process_options("timing"))
 
 
 class _ReferenceArm(_Arm):
@@ -93,7 +92,7 @@ class AgainstMeasurement(_Arm):
         counterpart: Subject,
         plan: Plan,
         directory: Path,
-        progress: Callable[[str], None],
+        progress: Callable[[Doing], None],
         *,
         reference: Reference,
         floor_ratio: float,
@@ -111,7 +110,7 @@ class AgainstMeasurement(_Arm):
         """
         super().__init__(subject, plan, directory, progress, reference)
         block = replace(plan, max_time_s=0.0)  # its absolute figures are shown by nobody, but memory is read after it
-        self._other = _ReferenceArm(counterpart, block, directory / "reference", progress, reference)
+        self._other = _ReferenceArm(counterpart, block, directory / "reference", self._stages.relay, reference)
         self._floor_ratio = floor_ratio
         self._repetitions: list[list[tuple[Times, Times]]] = []
         self._decoded_tokens = 0
@@ -186,7 +185,7 @@ class AgainstMeasurement(_Arm):
             max_time_s=2 * max_time_s,  # `max_time_s` for each arm
             floor_ratio=self._floor_ratio,
             seed=len(self._repetitions),
-            alive=self._tell,
+            tell=partial(self._stages.at, Stage.ROUNDS),
         )
 
     def _profile(self) -> Profiled:

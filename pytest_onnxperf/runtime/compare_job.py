@@ -6,7 +6,7 @@ Which arm is loaded first alternates from process to process: the second was 0.6
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -17,6 +17,7 @@ import numpy as np
 from pytest_onnxperf.core.ab import ARMS, CANDIDATE, REFERENCE, AaSensor, Pairs, sensor_of
 from pytest_onnxperf.core.device_state import disturbance_of
 from pytest_onnxperf.core.errors import SettingError
+from pytest_onnxperf.core.stages import Stage
 
 from .child.element_types import element_type_of
 from .generator_job import GeneratorJob
@@ -25,6 +26,7 @@ from .measure import CONFIRMATIONS, Measurement, inline_worker
 from .pair_process import metrics_of, named, timed_process
 from .process import ProcessWorker
 from .session_job import SessionJob
+from .stages import Stages
 from .state_meter import StateMeter
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_onnxperf.core.record import Record, TestKey
+    from pytest_onnxperf.core.stages import Doing
 
     from .inline import Kind
     from .pair_process import Job, PairProcess, Tolerances
@@ -51,11 +54,12 @@ class AbMeasurement:
         candidate: Job,
         plan: Plan,
         directory: Path,
-        progress: Callable[[str], None],
+        progress: Callable[[Doing], None],
     ) -> None:
         """Take the jobs, both of one kind; of sessions the reference has the feeds, or the shapes to make them of."""
         self._jobs: dict[str, Job] = {REFERENCE: reference, CANDIDATE: candidate}
-        self._plan, self.directory, self._progress = plan, directory, progress
+        self._plan, self.directory = plan, directory
+        self._stages = Stages(progress)
         self._started = 0
         self._reference_first = bool(os.urandom(1)[0] & 1)
         self._state = StateMeter(reference.provider.short, reference.provider_options)
@@ -100,7 +104,8 @@ class AbMeasurement:
         Raises:
             OnnxPerfError: It says which arm failed, where that can be told.
         """
-        with self._claimed(), self._state.machine.running():
+        confirming = self._stages.whole(Stage.CONFIRM) if self.processes else nullcontext()
+        with self._claimed(), self._state.machine.running(), confirming:
             if not self.processes:
                 self._state.begin()
             found = self._process(self._jobs, tolerances)
@@ -110,7 +115,7 @@ class AbMeasurement:
     def sense(self) -> AaSensor:
         """Time the reference against itself, in a process of its own; in two more where that one is off."""
         twice = dict.fromkeys(ARMS, self._jobs[REFERENCE])
-        with self._claimed():
+        with self._claimed(), self._stages.whole(Stage.AGAINST_ITSELF):
             found = [self._whole_rounds(twice)]
             if sensor_of(found).is_noisy:
                 found += [self._whole_rounds(twice) for _ in range(CONFIRMATIONS)]
@@ -127,7 +132,7 @@ class AbMeasurement:
             job = _with_types(given, first.inputs[arm]) if first else given
             plan = replace(self._plan, timing=False, references=None)
             with named(arm, job):
-                measurement = Measurement(job, plan, self.directory / arm, self._progress)
+                measurement = Measurement(job, plan, self.directory / arm, self._stages.relay)
                 record = measurement.record(key, lambda _: False)
             records.append(self.with_times(arm, record))
         return records[0], records[1]
@@ -181,12 +186,12 @@ class AbMeasurement:
     def _claimed(self) -> Iterator[None]:
         with ExitStack() as stack:
             for device in sorted({_device(job) for job in self._jobs.values()}):
-                stack.enter_context(claimed(device, partial(self._progress, f"waiting for the device `{device}`")))
+                stack.enter_context(claimed(device, partial(self._stages.at, Stage.WAITING, f"`{device}`")))
             yield
 
     def _worker(self) -> AbstractContextManager[Worker]:
         if self._plan.isolation == "none":
-            return inline_worker(self._kind, self._variables)
+            return inline_worker(self._kind, self._variables, self._stages)
         self._started += 1
         directory = self.directory / f"{self._started}-pairs"
         directory.mkdir(parents=True)
@@ -194,7 +199,7 @@ class AbMeasurement:
             directory,
             kind=self._kind,
             timeout_s=self._plan.timeout_s,
-            alive=lambda: self._progress("timing two arms in turn"),
+            stages=self._stages,
             environment=self._variables,
             after_step=self._state.sample,
         )

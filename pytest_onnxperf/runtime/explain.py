@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ from pytest_onnxperf.core.units import quantity
 from .graph_file import read_graph
 from .model_files import model_files
 from .process import ProcessWorker
+from .stages import Stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ class _Start:
     arguments: Mapping[str, Any]
     timeout_s: float
     environment: Mapping[str, str] | None
-    alive: Callable[[], None]
+    stages: Stages | None
 
 
 def explain(
@@ -72,7 +73,7 @@ def explain(
     *,
     timeout_s: float,
     environment: Mapping[str, str] | None = None,
-    alive: Callable[[], None] = lambda: None,
+    stages: Stages | None = None,
 ) -> ModelEvidence:
     """Create a session in a process of its own and return what it says of its model.
 
@@ -81,7 +82,7 @@ def explain(
         directory: Where the optimised graph is written for the moment, with all weights of the model.
         timeout_s: The process is killed after so many seconds, and so is the second, where one is needed.
         environment: Variables set beside those of this process.
-        alive: Called about twice a second while an answer is awaited.
+        stages: Hears of its steps.
 
     Raises:
         ModelError: The model is missing, or the runtime refuses it.
@@ -90,7 +91,7 @@ def explain(
     """
     options = {name: value for name, value in open_arguments["session_options"].items() if name not in _NOT_OURS}
     own = {"session_options": options, "profile_prefix": "", "log_severity": _VERBOSE, "record_assignment": True}
-    start = _Start({**open_arguments, **own}, timeout_s, environment, alive)
+    start = _Start({**open_arguments, **own}, timeout_s, environment, stages)
     size_bytes = sum(file.stat().st_size for file in model_files(Path(open_arguments["model"])))
     with _scratch(directory) as (scratch, why_no_graph):
         why_no_graph = why_no_graph or _no_room(scratch, size_bytes)
@@ -139,7 +140,7 @@ def _evidence(start: _Start, scratch: Path, why_no_graph: str) -> ModelEvidence:
         saved.mkdir()
         path = str((saved / "optimized.onnx").resolve())
     process = ProcessWorker(
-        logs, timeout_s=start.timeout_s, environment=start.environment, alive=start.alive, log_stays=False
+        logs, timeout_s=start.timeout_s, environment=start.environment, stages=start.stages, log_stays=False
     )
     with process as worker:
         worker.call("hello")

@@ -24,7 +24,7 @@ from .explain import ModelEvidence, explain
 from .graph_file import changed_ops, read_opsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pytest_onnxperf.core.attention import AttentionUse
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.providers import Provider
     from pytest_onnxperf.core.roofline import Ceilings
 
+    from .stages import Stages
     from .trace import Trace
 
 
@@ -73,14 +74,14 @@ class Explainer:
         self._runtime = f"ORT {versions.get('onnxruntime', '')}".strip()
 
     def explain(
-        self, directory: Path, *, timeout_s: float, alive: Callable[[], None], in_process: bool = True
+        self, directory: Path, *, timeout_s: float, stages: Stages | None = None, in_process: bool = True
     ) -> Explanation:
         """Return what is known, session by session; a session that cannot be explained is said so.
 
         Args:
             directory: Where the optimised graph is written for the moment.
             timeout_s: Of each explaining process.
-            alive: Called while one is awaited.
+            stages: Hears of their steps.
             in_process: False leaves the explaining processes out: then the profile alone speaks.
         """
         models: list[ModelExplanation] = []
@@ -93,7 +94,7 @@ class Explainer:
                 try:
                     evidence = explain(
                         dict(arguments), directory, timeout_s=timeout_s, environment=self._subject.variables,
-                        alive=alive,
+                        stages=stages,
                     )  # fmt: skip
                 except (OnnxPerfError, OSError) as error:
                     reasons.append(f"{session}: {error}" if session else str(error))

@@ -13,6 +13,7 @@ from pytest_onnxperf.core.fallback import with_reason
 from pytest_onnxperf.core.ort_log import read_log
 from pytest_onnxperf.core.phases import DECODE, PREFILL, worse_of
 from pytest_onnxperf.core.providers import Provider, provider_of
+from pytest_onnxperf.core.stages import Stage
 from pytest_onnxperf.core.tokens import FEW_DECODE_TOKENS, Generation, generation_distributions, generation_metrics
 
 from .child import generator_config
@@ -132,7 +133,10 @@ class GeneratorJob:
             return {metric: found[name] for name, metric in names.items()}
 
         wanted = {metric: plan.references.get(metric) for metric in names.values()}
-        return take_rounds(take, wanted, round_ns=generation_ns, least_rounds=least_rounds, max_time_s=max_time_s)
+        return take_rounds(
+            take, wanted, round_ns=generation_ns, least_rounds=least_rounds, max_time_s=max_time_s,
+            tell=lambda texts: worker.stages.at(Stage.REFERENCE, *texts),
+        )  # fmt: skip
 
     def profile(self, worker: Worker, plan: Plan, prefix: str) -> Profiled:
         """Warm up, profile a prefill and a few decode steps, and read the facts of each phase.

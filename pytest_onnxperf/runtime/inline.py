@@ -8,6 +8,7 @@ from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderEr
 
 from .child.main import answer, steps_of
 from .child.protocol import pack_feeds
+from .stages import Stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,11 +20,13 @@ Kind = Literal["session", "generator", "pair", "generator_pair"]
 class InlineWorker:
     """Does the steps in this process, with this process's noise, log and memory."""
 
-    def __init__(self, kind: Kind = "session") -> None:
+    def __init__(self, kind: Kind = "session", stages: Stages | None = None) -> None:
         self._steps = steps_of(kind)
+        self.stages = stages or Stages()
 
     def call(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Do one step and return its result."""
+        self.stages.step(command)
         feeds = arguments.get("feeds")
         specs, blobs = pack_feeds(feeds) if feeds is not None else ([], [])
         message = answer(self._steps, command, {**arguments, "feeds": specs} if feeds else arguments, blobs)

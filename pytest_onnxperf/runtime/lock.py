@@ -69,18 +69,20 @@ def device_name(execution_provider: str, provider_options: Mapping[str, object],
 
 @contextmanager
 def claimed(device: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold the lock of a device; `waiting` is called about twice a second until it is free.
+    """Hold the lock of a device; `waiting` is called at once where it is taken, and about twice a second after that.
 
     Raises:
         MeasurementError: There can be no lock.
     """
     lock = FileLock(lock_directory() / f"device-{device}.lock")
+    timeout_s = 0.0
     while True:
         try:
-            lock.acquire(timeout=_POLL_S)
+            lock.acquire(timeout=timeout_s)
             break
         except Timeout:
             waiting()
+            timeout_s = _POLL_S
         except OSError as error:
             msg = f"{lock.lock_file}: the lock of the device cannot be taken: {error.strerror}"
             raise MeasurementError(msg) from error

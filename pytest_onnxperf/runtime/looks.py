@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_onnxperf.core.paired import TESTED, of_rounds
+from pytest_onnxperf.core.stages import interval_text
 from pytest_onnxperf.core.stopping import Plan, RoundStopping
 from pytest_onnxperf.core.units import NS_PER_S
 
@@ -39,6 +40,7 @@ class Looks:
         self._times_ns: dict[str, dict[str, list[int]]] = {metric: defaultdict(list) for metric in wanted}
         self._specs: dict[str, Mapping[str, Any]] = {}
         self._why_not: dict[str, str] = {}
+        self._taken = 0
 
     @property
     def next_rounds(self) -> int:
@@ -64,6 +66,7 @@ class Looks:
             return
         self._left -= rounds
         self._least -= rounds
+        self._taken += rounds
         for metric, answer in found.items():
             times, stopping = answer["times_ns"], self._stoppings[metric]
             self._specs[metric] = answer["specs"]
@@ -72,6 +75,11 @@ class Looks:
             if stopping is not None:
                 kind, rule = stopping
                 rule.add(of_rounds(times[TESTED], rounds), of_rounds(times[kind], rounds))
+
+    def texts(self) -> tuple[str, ...]:
+        """Say how many rounds there are, and what they tell so far of each metric where that is asked."""
+        rules = [each[1] for each in self._stoppings.values() if each is not None]
+        return (f"{self._taken} rounds", *(interval_text(*rule.interval) for rule in rules))
 
     def found(self) -> dict[str, dict[str, Any]]:
         """Return all rounds of each metric, in the form of one answer."""
@@ -91,6 +99,7 @@ def take_rounds(
     round_ns: float,
     least_rounds: int,
     max_time_s: float,
+    tell: Callable[[tuple[str, ...]], None] = lambda _: None,
 ) -> dict[str, dict[str, Any]]:
     """Take rounds in pieces and look after each, as `core.stopping` plans it.
 
@@ -100,6 +109,7 @@ def take_rounds(
         round_ns: Usual time of a round alone.
         least_rounds: At least 1.
         max_time_s: Time for more of them.
+        tell: Hears after each piece how far it is, as `Looks.texts` says it.
 
     Returns:
         Metric -> all rounds, in the form of one answer.
@@ -108,6 +118,7 @@ def take_rounds(
     looks = Looks(wanted, least_rounds, most_rounds)
     while rounds := looks.next_rounds:
         looks.add(take(rounds), rounds)
+        tell(looks.texts())
     return looks.found()
 
 

@@ -18,12 +18,14 @@ from pytest_onnxperf.core.errors import SettingError
 from pytest_onnxperf.core.explanation import Explanation
 from pytest_onnxperf.core.peaks import ceilings_of
 from pytest_onnxperf.core.record import Record, TestKey
+from pytest_onnxperf.core.stages import Stage
 
 from .devices import NVIDIA, describe_device
 from .explaining import Explainer
 from .inline import InlineWorker, Kind
 from .lock import claimed, device_name
 from .process import ProcessWorker
+from .stages import Stages
 from .state_meter import StateMeter
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_onnxperf.core.roofline import Ceilings
+    from pytest_onnxperf.core.stages import Doing
 
     from .plan import Plan, Profiled, Subject, Timing, Worker
 
@@ -48,8 +51,9 @@ _Found = TypeVar("_Found")
 class Measurement:
     """Measures one subject. Files of its processes lie in `directory`, the caller removes it."""
 
-    def __init__(self, subject: Subject, plan: Plan, directory: Path, progress: Callable[[str], None]) -> None:
-        self._subject, self._plan, self._directory, self._progress = subject, plan, directory, progress
+    def __init__(self, subject: Subject, plan: Plan, directory: Path, progress: Callable[[Doing], None]) -> None:
+        self._subject, self._plan, self._directory = subject, plan, directory
+        self._stages = Stages(progress)
         self._started = 0
         self._profiled: Profiled | None = None
         self._state = StateMeter(subject.provider.short, subject.provider_options)
@@ -69,14 +73,15 @@ class Measurement:
         subject, plan = self._subject, self._plan
         size_bytes = subject.size_bytes()
         device = device_name(subject.provider.short, subject.provider_options, os.environ)
-        with claimed(device, lambda: self._progress(f"waiting for the device `{device}`")):
+        with claimed(device, lambda: self._stages.at(Stage.WAITING, f"`{device}`")):
             if plan.timing:
                 self._state.begin()
             timings = [self._timed() for _ in range(plan.processes)] if plan.timing else []
             self._profiled = profiled = self._profile()
             record = self._assemble(key, timings, profiled, size_bytes)
             if timings and plan.processes == 1 and is_suspicious(record):
-                timings += [self._timed() for _ in range(CONFIRMATIONS)]
+                with self._stages.whole(Stage.CONFIRM):
+                    timings += [self._timed() for _ in range(CONFIRMATIONS)]
                 record = self._assemble(key, timings, profiled, size_bytes)
         return record
 
@@ -96,17 +101,20 @@ class Measurement:
         name = record.environment.device
         explainer = Explainer(subject, profiled.traces, record.facts, record.options, versions, known, name)
         device = device_name(subject.provider.short, subject.provider_options, os.environ)
-        with claimed(device, lambda: self._progress(f"waiting for the device `{device}`")):
+        with (
+            claimed(device, lambda: self._stages.at(Stage.WAITING, f"`{device}`")),
+            self._stages.whole(Stage.EXPLAIN),
+        ):
             return explainer.explain(
                 self._directory,
                 timeout_s=self._plan.timeout_s,
-                alive=lambda: self._progress("explaining process"),
+                stages=self._stages,
                 in_process=in_process,
             )
 
     def _worker(self, what: str) -> AbstractContextManager[Worker]:
         if self._plan.isolation == "none":
-            return inline_worker(self._subject.kind, self._subject.variables)
+            return inline_worker(self._subject.kind, self._subject.variables, self._stages)
         return ProcessWorker(self._new_directory(what), **self._process_options(what))
 
     def _new_directory(self, what: str) -> Path:
@@ -120,7 +128,7 @@ class Measurement:
         return {
             "kind": self._subject.kind,
             "timeout_s": self._plan.timeout_s,
-            "alive": lambda: self._progress(f"{what} process {self._started}"),
+            "stages": self._stages,
             "environment": {**(_SHOW_KERNELS if what == "profile" else _ONE_THREAD), **self._subject.variables},
             "after_step": self._state.sample if what == "timing" else None,
         }
@@ -144,7 +152,7 @@ class Measurement:
 
     def _profile(self) -> Profiled:
         self._directory.mkdir(parents=True, exist_ok=True)
-        with self._worker("profile") as worker:
+        with self._stages.whole(Stage.PROFILE), self._worker("profile") as worker:
             return self._subject.profile(worker, self._plan, str((self._directory / "profile").resolve()))
 
     def _assemble(self, key: TestKey, timings: Sequence[Timing], profiled: Profiled, size_bytes: int) -> Record:
@@ -213,7 +221,7 @@ def _unpaired(timings: Sequence[Timing]) -> dict[str, str]:
     return {name: why for timing in timings for name, why in timing.unpaired.items() if name not in paired}
 
 
-def inline_worker(kind: Kind, variables: Mapping[str, str]) -> InlineWorker:
+def inline_worker(kind: Kind, variables: Mapping[str, str], stages: Stages) -> InlineWorker:
     """Return the worker of this process.
 
     Raises:
@@ -223,4 +231,4 @@ def inline_worker(kind: Kind, variables: Mapping[str, str]) -> InlineWorker:
         names = ", ".join(variables)
         msg = f"{names} can be set in a measuring process alone, and --onnxperf-isolation=none makes none"
         raise SettingError(msg)
-    return InlineWorker(kind)
+    return InlineWorker(kind, stages)

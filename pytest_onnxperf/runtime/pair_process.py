@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_onnxperf.core.ab import ARMS, CANDIDATE, REFERENCE, Outputs, TimedPairs, is_precise
 from pytest_onnxperf.core.errors import ProviderError, about
 from pytest_onnxperf.core.fallback import with_reason
-from pytest_onnxperf.core.pairs import FEWEST_PAIRS, MOST_PAIRS
+from pytest_onnxperf.core.pairs import FEWEST_PAIRS, MOST_PAIRS, judge_repetitions
 from pytest_onnxperf.core.sample import Distribution, Sample
+from pytest_onnxperf.core.stages import Stage, interval_text
 from pytest_onnxperf.core.stopping import FIRST_LOOK, GROWTH
 from pytest_onnxperf.core.tokens import Generation, generation_distributions, generation_metrics
 
@@ -157,10 +158,18 @@ def time_rounds(worker: Worker, plan: Plan) -> tuple[Rounds, float | None]:
         found = worker.call("block", pairs=wanted - count, max_time_s=left_s)
         for arm in ARMS:
             rounds[arm] += found[arm]
+        worker.stages.at(Stage.ROUNDS, *_texts(rounds))
         is_over = time.monotonic() >= end_s or len(rounds[REFERENCE]) >= MOST_PAIRS
         is_enough = len(rounds[REFERENCE]) >= fewest
         if is_enough and (is_over or all(map(is_precise, pairs_of(rounds).values()))):
             return rounds, found["other_load"]
+
+
+def _texts(rounds: Rounds) -> tuple[str, str]:
+    """Say how many pairs there are, and the time of the candidate / that of the reference so far, of a whole round."""
+    verdict = judge_repetitions([next(iter(pairs_of(rounds).values()))])
+    interval = interval_text(verdict.ratio, verdict.low_ratio, verdict.high_ratio)
+    return f"{len(rounds[REFERENCE])} pairs", interval
 
 
 def pairs_of(rounds: Rounds) -> TimedPairs:

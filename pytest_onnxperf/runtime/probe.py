@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +36,6 @@ class Prober:
     """Tries execution providers, each once, in a process of its own: an EP that crashes must not take pytest along."""
 
     timeout_s: float
-    alive: Callable[[], None] = lambda: None
     _reasons: dict[str, str] = field(default_factory=dict)
     _hello: dict[str, object] = field(default_factory=dict)
 
@@ -95,7 +93,7 @@ class Prober:
         return self._hello
 
     def _worker(self, directory: Path) -> ProcessWorker:
-        return ProcessWorker(directory, timeout_s=self.timeout_s, alive=self.alive, log_stays=False)
+        return ProcessWorker(directory, timeout_s=self.timeout_s, log_stays=False)
 
     def _try(self, provider: Provider) -> str:
         try:

@@ -22,6 +22,7 @@ from pytest_onnxperf.core.errors import MeasurementError, SettingError
 
 from .child.protocol import pack_feeds, read_frame, write_frame
 from .inline import Kind, result_of
+from .stages import Stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,7 +72,7 @@ class ProcessWorker:
         kind: Kind = "session",
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
-        alive: Callable[[], None] = lambda: None,
+        stages: Stages | None = None,
         after_step: Callable[[int, str], None] | None = None,
         log_stays: bool = True,
     ) -> None:
@@ -83,7 +84,7 @@ class ProcessWorker:
             timeout_s: It is killed this many seconds after its start.
             python: The interpreter, with numpy and the runtime; it need not have this package.
             environment: Variables set beside those of this process.
-            alive: Called about twice a second while an answer is awaited.
+            stages: Hears each step, and about twice a second that an answer is awaited.
             after_step: Called with the process id and the step while an answer is awaited, and after each.
             log_stays: False where the directory is soon removed, so that no message sends a person there.
 
@@ -91,7 +92,8 @@ class ProcessWorker:
             MeasurementError: The interpreter cannot be started.
         """
         self._stdout_path, self._stderr_path = directory / "stdout.log", directory / "stderr.log"
-        self._timeout_s, self._alive, self._log_stays = timeout_s, alive, log_stays
+        self._timeout_s, self._log_stays = timeout_s, log_stays
+        self.stages = stages or Stages()
         self._after_step = after_step
         self._deadline_s = time.monotonic() + timeout_s
         variables = {name: value for name, value in os.environ.items() if name not in _ENV_DROPPED}
@@ -130,6 +132,7 @@ class ProcessWorker:
             ModelError: The runtime refuses the model.
             MeasurementError: Anything else: a step failed, the process crashed, or it was killed at its time limit.
         """
+        self.stages.step(command)
         blobs: Sequence[bytes] = ()
         if "feeds" in arguments:
             arguments["feeds"], blobs = pack_feeds(arguments["feeds"])
@@ -167,7 +170,7 @@ class ProcessWorker:
             try:
                 message = self._answers.get(timeout=min(left_s, _POLL_S))
             except queue.Empty:
-                self._alive()
+                self.stages.tick()
                 self._observe(command)
                 continue
             if message is None:

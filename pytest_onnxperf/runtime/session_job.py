@@ -12,6 +12,7 @@ from pytest_onnxperf.core.fallback import with_reason
 from pytest_onnxperf.core.ort_log import read_log
 from pytest_onnxperf.core.providers import CPU, Provider
 from pytest_onnxperf.core.sample import Sample
+from pytest_onnxperf.core.stages import Stage
 
 from .child.protocol import Array
 from .devices import NVIDIA
@@ -112,6 +113,7 @@ class SessionJob:
             lambda rounds: {_JUDGED: worker.call("paired", sizes=sizes, rounds=rounds)},
             {_JUDGED: plan.references.get(_JUDGED)},
             round_ns=round_ns, least_rounds=plan.min_rounds, max_time_s=plan.max_time_s,
+            tell=lambda texts: worker.stages.at(Stage.REFERENCE, *texts),
         )  # fmt: skip
 
     def profile(self, worker: Worker, plan: Plan, prefix: str) -> Profiled:

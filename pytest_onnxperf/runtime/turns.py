@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_onnxperf.core.pairs import MOST_PAIRS, log_ratio
+from pytest_onnxperf.core.stages import interval_text
 from pytest_onnxperf.core.stopping import Decision, PairStopping, pair_plan
 
 from .process import ProcessWorker
@@ -70,7 +71,7 @@ def take_turns(
     max_time_s: float,
     floor_ratio: float,
     seed: int,
-    alive: Callable[[], None] = lambda: None,
+    tell: Callable[..., None] = lambda *_: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[tuple[Times, Times]]:
     """Time pairs of rounds, one round at a time in random order, until every metric is certain or the time is over.
@@ -82,7 +83,7 @@ def take_turns(
         max_time_s: For more of them.
         floor_ratio: A median within it is no change.
         seed: Of the order.
-        alive: Called about twice a second.
+        tell: Called about twice a second with texts: how many pairs there are, and the interval so far.
         clock: In seconds.
 
     Returns:
@@ -104,7 +105,7 @@ def take_turns(
         now_s = clock()
         if now_s - told_s >= _ALIVE_S:
             told_s = now_s
-            alive()
+            tell(f"{len(pairs)} pairs", *(interval_text(*each.interval) for each in [*stoppings.values()][:1]))
         if len(pairs) < min_pairs:
             continue
         new = pairs[-1:] if stoppings else pairs

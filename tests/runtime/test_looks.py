@@ -125,3 +125,22 @@ def test_a_reference_that_fails_ends_it_and_takes_back_what_was_timed(beside: Be
 
     assert looks.next_rounds == 0
     assert looks.found() == {"latency": lost}
+
+
+def test_rounds_so_far_and_the_interval_of_each_metric_are_told() -> None:
+    def told(rounds: int) -> dict[str, Any]:
+        times = {"tested": [1100] * rounds, "compute": [1000] * rounds}
+        return {"times_ns": times, "specs": {"compute": SPEC}, "why_not": ""}
+
+    looks = Looks({"ttft": BESIDE, "decode": None}, 10, 2000)
+    looks.add({"ttft": told(20), "decode": told(20)}, 20)
+    assert looks.texts() == ("20 rounds", "+10 % [? to +10 %]")  # too few for a lower end
+    looks.add({"ttft": told(80), "decode": told(80)}, 80)
+    assert looks.texts() == ("100 rounds", "+10 % [+10 % to +10 %]")
+
+    pieces: list[tuple[str, ...]] = []
+    take_rounds(
+        lambda count: {"latency": answer(GOOD, count)}, {"latency": None},
+        round_ns=1000, least_rounds=7, max_time_s=0.0, tell=pieces.append,
+    )  # fmt: skip
+    assert pieces == [("7 rounds",)]

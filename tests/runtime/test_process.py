@@ -23,9 +23,11 @@ import pytest
 
 import pytest_onnxperf.runtime.child
 from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderError, SettingError
+from pytest_onnxperf.core.stages import Doing, Stage
 from pytest_onnxperf.runtime.arrays import as_arrays
 from pytest_onnxperf.runtime.inline import InlineWorker
 from pytest_onnxperf.runtime.process import ProcessWorker
+from pytest_onnxperf.runtime.stages import Stages
 from tests import models
 
 from . import children
@@ -291,15 +293,15 @@ def test_a_call_after_a_crash_says_the_same_again(
 def test_an_endless_run_is_ended_at_the_timeout_and_said_to_be_alive_until_then(
     worker: Callable[..., ProcessWorker], tmp_path: Path
 ) -> None:
-    ticks: list[None] = []
+    ticks: list[Doing] = []
     model = models.loop_model(tmp_path / "endless.onnx", **ENDLESS)
     with (
-        worker(timeout_s=3, alive=lambda: ticks.append(None)) as process,
+        worker(timeout_s=3, stages=Stages(ticks.append)) as process,
         pytest.raises(MeasurementError, match=r"ended after 3 s, in its step `warm_up` \(--onnxperf-timeout\)"),
     ):
         measure(process, model)
 
-    assert ticks
+    assert Doing(Stage.WARM_UP) in ticks[2:]  # told when it begins, and that it goes on
 
 
 def test_a_process_that_hangs_at_its_start_is_ended_at_the_timeout(
