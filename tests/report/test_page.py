@@ -243,6 +243,15 @@ def test_one_run_has_no_history_and_a_file_given_twice_changes_nothing() -> None
     assert "History" not in words(once)
 
 
+def test_two_files_of_one_run_are_put_together_and_a_test_in_both_is_there_once() -> None:
+    one_test, other = (test_of(f"t.py::{name}", session_outcome()) for name in "ab")
+    halves = [Results(runs=(run(one_test),)), Results(runs=(run(one_test, other),))]
+
+    found = entries_of(halves)
+
+    assert [(entry.test.nodeid, len(entry.earlier)) for entry in found] == [("t.py::a", 0), ("t.py::b", 0)]
+
+
 def test_a_test_on_two_devices_is_two_and_one_that_measured_nothing_belongs_to_the_only_device() -> None:
     (first, second, third) = days("01", "02", "03")
     measured = first.tests[0].measurements[0]
