@@ -1,6 +1,7 @@
 """The command `onnxperf`: what a profile says, what changed between two, and why a model does what it does.
 
-`profile` and `diff` read files alone, and need neither onnxruntime nor a device; `explain` runs the model.
+`profile` and `diff` read files alone, and need neither onnxruntime nor a device; `explain` runs the model. `reference`
+prints the tables of the plugin.
 """
 
 import argparse
@@ -25,6 +26,8 @@ INTERRUPTED = 130
 """As shells have it: 128 and SIGINT."""
 _EXIT_CODES = "Exit codes: 0, 1 (differs, with --exit-code), 2 (a file cannot be read; the reason is on stderr)."
 _DEFAULT_TOP = 20
+_TOPICS = ("options", "budgets", "metrics", "states", "limits", "terms", "notes")
+"""Those of `reference_command.TOPICS`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,7 +88,20 @@ def _parser() -> argparse.ArgumentParser:
         "and what to do.",
         epilog="Exit codes: 0, 1 (found, with --fail-on), 2 (an error, or it cannot be told; the reason is on stderr).",
     ))  # fmt: skip
+    _add_reference(commands)
     return parser
+
+
+def _add_reference(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "reference",
+        help="Every option, ini key, marker key, metric, state and term; how it is judged",
+        description="Print every option with its ini key and default, every key of the markers, every metric, state "
+        "and term, as this version has them, and notes on how it measures and judges.",
+    )
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help=f"One of {', '.join(_TOPICS)} [all]", choices=_TOPICS)
+    parser.add_argument("--markdown", action="store_true", help="Write tables of Markdown")
+    parser.set_defaults(command=_reference)
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
@@ -161,6 +177,13 @@ def _explain(options: argparse.Namespace) -> int:
     for name in unknown:
         print(f"onnxperf: --fail-on {name}: it cannot be told", file=sys.stderr)
     return DIFFERS if found else UNREADABLE if unknown else SAME
+
+
+def _reference(options: argparse.Namespace) -> int:
+    from . import reference_command  # it loads pytest
+
+    _write(reference_command.lines(options.topic, as_markdown=options.markdown))
+    return SAME
 
 
 def _json_of_profile(profile: Profile, facts: Facts) -> dict[str, object]:
