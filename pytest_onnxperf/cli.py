@@ -1,7 +1,7 @@
 """The command `onnxperf`: what a profile says, what changed between two, and why a model does what it does.
 
-`profile`, `diff`, `trace`, `export`, `merge`, `report` and `matrix` read files alone, and need neither onnxruntime nor
-a device; `explain` runs the model.
+`profile`, `diff` and `trace` read profiles alone, and need neither onnxruntime nor a device; `explain` runs the model;
+`reference` prints the tables of the plugin. What reads results is in `cli_results`.
 """
 
 import argparse
@@ -9,25 +9,26 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from pytest_onnxperf import cli_results
+from pytest_onnxperf.console import DIFFERS, SAME, UNREADABLE, write
 from pytest_onnxperf.core.errors import OnnxPerfError, SettingError
 from pytest_onnxperf.core.facts import Facts, facts_of
 from pytest_onnxperf.core.ops import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from pytest_onnxperf.core.profile import Profile
 from pytest_onnxperf.core.profile_json import read_profile
-from pytest_onnxperf.report.export import FORMATS
-from pytest_onnxperf.report.matrix import FORMS
 from pytest_onnxperf.report.profile import diff_lines, profile_lines
 from pytest_onnxperf.report.profile_diff import changes_between
 
-SAME, DIFFERS, UNREADABLE = 0, 1, 2
 INTERRUPTED = 130
 """As shells have it: 128 and SIGINT."""
 _EXIT_CODES = "Exit codes: 0, 1 (differs, with --exit-code), 2 (a file cannot be read; the reason is on stderr)."
 _DEFAULT_TOP = 20
+_TOPICS = ("options", "budgets", "metrics", "states", "limits", "terms", "notes")
+"""Those of `reference_command.TOPICS`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,56 +92,9 @@ def _parser() -> argparse.ArgumentParser:
         "and what to do.",
         epilog="Exit codes: 0, 1 (found, with --fail-on), 2 (an error, or it cannot be told; the reason is on stderr).",
     ))  # fmt: skip
-    _add_results(commands)
+    cli_results.add_commands(commands)
+    _add_reference(commands)
     return parser
-
-
-def _add_results(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    codes = "Exit codes: 0, 2 (a file cannot be read, written or merged; the reason is on stderr)."
-    export = commands.add_parser(
-        "export",
-        help="Results in the form of another tool",
-        description="Write the results of --onnxperf-json in a form that another tool reads: pytest-benchmark's JSON, "
-        "Bencher metric format, github-action-benchmark's two custom forms, OpenMetrics text, or CSV.",
-        epilog=codes,
-    )
-    export.add_argument("format", metavar="FORMAT", choices=FORMATS, help=", ".join(FORMATS))
-    export.add_argument("file", type=Path, metavar="FILE", help="File of --onnxperf-json, or a merged one")
-    export.add_argument("-o", "--output", type=Path, metavar="OUT", help="File to write [standard output]")
-    export.add_argument("--no-header", action="store_true", help="Of csv: rows alone, to append to others")
-    export.set_defaults(command=_export)
-    merge = commands.add_parser(
-        "merge",
-        help="Results of several runs in one file",
-        description="Join files of --onnxperf-json: shards of a suite, or a suite on several devices or versions.",
-        epilog=codes,
-    )
-    merge.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json")
-    merge.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="File to write")
-    merge.set_defaults(command=_merge)
-    report = commands.add_parser(
-        "report",
-        help="Results as a page to look at",
-        description="Write results of --onnxperf-json as one page that opens offline. Of several runs each test is "
-        "shown by its newest, with the history of each metric.",
-        epilog=codes,
-    )
-    report.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json, or a merged one")
-    report.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="Page to write, HTML")
-    report.set_defaults(command=_report)
-    matrix = commands.add_parser(
-        "matrix",
-        help="Tables of the tests of @pytest.mark.onnx_matrix",
-        description="Show the cells of a matrix beside their reference, a table for each model, of one file of "
-        "--onnxperf-json or of several: shards of a suite, or the same suite with other builds.",
-        epilog=codes,
-    )
-    matrix.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json, or a merged one")
-    forms = matrix.add_mutually_exclusive_group()
-    for form in FORMS[1:]:
-        forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, help=f"Write {form}")
-    matrix.add_argument("-o", "--output", type=Path, metavar="OUT", help="File to write [standard output]")
-    matrix.set_defaults(command=_matrix, form=FORMS[0])
 
 
 def _add_trace(parser: argparse.ArgumentParser) -> None:
@@ -156,6 +110,18 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--warmup-runs", type=_count, default=0, metavar="N",
                         help="Mark the first N runs as warm-up; a profile cannot tell [%(default)s]")  # fmt: skip
     parser.set_defaults(command=_trace)
+
+
+def _add_reference(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "reference",
+        help="Every option, ini key, marker key, metric, state and term; how it is judged",
+        description="Print every option with its ini key and default, every key of the markers, every metric, state "
+        "and term, as this version has them, and notes on how it measures and judges.",
+    )
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help=f"One of {', '.join(_TOPICS)} [all]", choices=_TOPICS)
+    parser.add_argument("--markdown", action="store_true", help="Write tables of Markdown")
+    parser.set_defaults(command=_reference)
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
@@ -198,9 +164,9 @@ def _profile(options: argparse.Namespace) -> int:
     profile = read_profile(options.file)
     facts = facts_of(profile)
     if options.json:
-        _write([json.dumps(_json_of_profile(profile, facts), indent=2)])
+        write([json.dumps(_json_of_profile(profile, facts), indent=2)])
     else:
-        _write(profile_lines(profile, facts, options.top))
+        write(profile_lines(profile, facts, options.top))
     return SAME
 
 
@@ -208,9 +174,9 @@ def _diff(options: argparse.Namespace) -> int:
     old, new = read_profile(options.a), read_profile(options.b)
     changes = changes_between(old, facts_of(old), new, facts_of(new))
     if options.json:
-        _write([json.dumps({**asdict(changes), "differs": changes.differs}, indent=2)])
+        write([json.dumps({**asdict(changes), "differs": changes.differs}, indent=2)])
     else:
-        _write(diff_lines(changes))
+        write(diff_lines(changes))
     if options.exit_code and (changes.old_unavailable is not None or changes.new_unavailable is not None):
         return UNREADABLE  # what cannot be told is neither the same nor different
     return DIFFERS if options.exit_code and changes.differs else SAME
@@ -219,7 +185,7 @@ def _diff(options: argparse.Namespace) -> int:
 def _trace(options: argparse.Namespace) -> int:
     from . import trace_command  # it is about files that are written, which the other commands do not
 
-    _write(trace_command.run(options.file, options.output, options.warmup_runs))
+    write(trace_command.run(options.file, options.output, options.warmup_runs))
     return SAME
 
 
@@ -233,9 +199,9 @@ def _explain(options: argparse.Namespace) -> int:
             raise SettingError(msg)
     explained = explain_command.run(options)
     if options.json:
-        _write([json.dumps(explain_command.plain(explained), indent=2)])
+        write([json.dumps(explain_command.plain(explained), indent=2)])
     else:
-        _write(explain_command.lines(explained))
+        write(explain_command.lines(explained))
     found, unknown = explained.failing(names)
     for name in found:
         print(f"onnxperf: --fail-on {name}: found", file=sys.stderr)
@@ -244,48 +210,11 @@ def _explain(options: argparse.Namespace) -> int:
     return DIFFERS if found else UNREADABLE if unknown else SAME
 
 
-def _export(options: argparse.Namespace) -> int:
-    from . import results_command
+def _reference(options: argparse.Namespace) -> int:
+    from . import reference_command  # it loads pytest
 
-    _put(results_command.exported(options.format, options.file, with_header=not options.no_header), options.output)
+    write(reference_command.lines(options.topic, as_markdown=options.markdown))
     return SAME
-
-
-def _merge(options: argparse.Namespace) -> int:
-    from . import results_command
-
-    data, warnings = results_command.merged(options.files)
-    results_command.write(options.output, data)
-    for warning in warnings:
-        print(f"onnxperf: warning: {warning}", file=sys.stderr)
-    return SAME
-
-
-def _report(options: argparse.Namespace) -> int:
-    from . import results_command
-
-    results_command.write(options.output, results_command.reported(options.files).encode())
-    return SAME
-
-
-def _matrix(options: argparse.Namespace) -> int:
-    from . import results_command
-
-    text, warnings = results_command.matrix(options.form, options.files)
-    _put(text, options.output)
-    for warning in warnings:
-        print(f"onnxperf: warning: {warning}", file=sys.stderr)
-    return SAME
-
-
-def _put(text: str, path: Path | None) -> None:
-    """Write a text to a file, or to standard output."""
-    from . import results_command
-
-    if path is None:
-        _write([text.removesuffix("\n")])
-    else:
-        results_command.write(path, text.encode())
 
 
 def _json_of_profile(profile: Profile, facts: Facts) -> dict[str, object]:
@@ -315,13 +244,6 @@ def _json_of_profile(profile: Profile, facts: Facts) -> dict[str, object]:
         "kernel_events": {name: asdict(total) for name, total in profile.kernel_events.items()},
         "facts": asdict(facts),
     }
-
-
-def _write(lines: Iterable[str]) -> None:
-    """Print lines; what the terminal's encoding lacks is shown by its code."""
-    encoding = sys.stdout.encoding or "utf-8"
-    for line in lines:
-        print(line.encode(encoding, "backslashreplace").decode(encoding))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import PurePath
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .advice import advice_for
 from .advice_detect import Situation
 from .metrics import METRIC
 from .results_build_facts import explanation_of, facts_of, finite, ms, op_changes_of, rounded
-from .results_judged import Against, Baseline, Budget, Comparison, Requirement, Turns
+from .results_judged import Against, Baseline, Budget, Comparison, LimitState, Requirement, Turns
 from .results_measured import (
     MOST_POINTS,
     AbComparison,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .paired import Paired as PairedFound
     from .record import Record
     from .sample import Distribution as Spread
+    from .states import Limit
 
 
 def measurement_of(outcome: Outcome, root: str) -> Measurement:
@@ -79,7 +80,9 @@ def comparison_of(record: AbRecord) -> AbComparison:
         self_ratio=None if record.sensor is None else finite(record.sensor.ratio),
         settings={arm: dict(own) for arm, own in (record.settings or {}).items()},
         requirements=tuple(
-            Requirement(text=each.text, limit_ratio=rounded(each.limit_ratio), state=each.state.value, why=each.why)
+            Requirement(
+                text=each.text, limit_ratio=rounded(each.limit_ratio), state=_limit_state(each.state), why=each.why
+            )
             for each in record.requirements
         ),
         why_not=record.why_not,
@@ -165,10 +168,14 @@ def _paired_of(paired: PairedFound) -> Paired:
     )
 
 
+def _limit_state(state: Limit) -> LimitState:
+    return cast("LimitState", state.value)
+
+
 def _budget_of(limit: LimitResult) -> Budget:
     return Budget(
         key=limit.key,
-        state=limit.state.value,
+        state=_limit_state(limit.state),
         limit=limit.limit,
         actual=limit.actual,
         limit_value=finite(limit.limit_value),

@@ -6,13 +6,16 @@ from typing import Literal
 
 import msgspec
 
+LimitState = Literal["held", "broken", "cannot tell"]
+"""The words of `states.Limit`."""
+
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One limit of a budget, and how it came out."""
 
     key: str
     """As the marker has it, `max_latency_ms`; `decode.max_memcpy` for a phase."""
-    state: Literal["held", "broken", "cannot tell"]
+    state: LimitState
     """Three-valued: what was not seen is neither held nor broken."""
     limit: str
     """With its unit, for people."""
@@ -109,7 +112,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """As the test wrote it: `min_speedup=1.5`."""
     limit_ratio: float
     """Time of candidate / time of reference that is allowed."""
-    state: Literal["held", "broken", "cannot tell"]
+    state: LimitState
     """How it came out."""
     why: str = ""
     """Why it does not hold, or cannot be told."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from contextlib import contextmanager
@@ -50,6 +51,8 @@ def replaced(path: Path, prefix: str = ".onnxperf-", *, is_durable: bool = True)
         OSError: It cannot be written; the old file is left as it was.
     """
     path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():  # a device, which would be gone for everybody
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".tmp")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -132,7 +132,7 @@ def test_every_part_of_the_file_is_on_the_page() -> None:
     shown = words(page([everything()]))
 
     for text in (
-        "1 of 6 tests fails; 1 skipped",
+        "1 of 8 tests fails; 1 skipped",
         "max_ttft_ms: 42 ms, budget at most 10 ms",
         "+320 % against the budget",
         "decode throughput 900 -> 500 tok/s (-44 %)",
