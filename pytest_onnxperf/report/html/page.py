@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.results import Results
 
 MOST_CHARS: Final = 24_000_000
-"""Of what opens under the lines of tests. A choice: Chromium opens a page of it in about two seconds (measured), and it
-is enough for 500 tests of 40 kB."""
+"""Of what opens under the lines of tests. A choice: enough for 500 tests of 40 kB; two cores that are busy with other
+work open a page of it and 2000 lines in two seconds, of it and 10 000 lines in four to six (measured)."""
 MANY: Final = 100
 """Beyond so many tests what opens is text until it is opened, and lines out of sight are not laid out: 500 tests of 400
 elements each took 1.5 s to open, and take 0.4 s so (measured). Fewer are whole, for the browser's own search and for
