@@ -60,16 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXIT_CODES,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    profile = commands.add_parser(
-        "profile",
-        help="Facts and op table of a profile",
-        description="Show the facts and the op table of a profile, from any version and execution provider.",
-        epilog=_EXIT_CODES,
-    )
-    profile.add_argument("file", type=Path, metavar="FILE", help="Profile, as `session.end_profiling()` names it")
-    profile.add_argument("--json", action="store_true", help="Write one JSON object")
-    profile.add_argument("--top", type=_rows, default=_DEFAULT_TOP, help="Rows of the op table [%(default)s]")
-    profile.set_defaults(command=_profile)
+    _add_profile(commands)
     diff = commands.add_parser(
         "diff",
         help="What changed between two profiles",
@@ -95,6 +86,19 @@ def _parser() -> argparse.ArgumentParser:
     cli_results.add_commands(commands)
     _add_reference(commands)
     return parser
+
+
+def _add_profile(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    profile = commands.add_parser(
+        "profile",
+        help="Facts and op table of a profile",
+        description="Show the facts and the op table of a profile, from any version and execution provider.",
+        epilog=_EXIT_CODES,
+    )
+    profile.add_argument("file", type=Path, metavar="FILE", help="Profile, as `session.end_profiling()` names it")
+    profile.add_argument("--json", action="store_true", help="Write one JSON object")
+    profile.add_argument("--top", type=_rows, default=_DEFAULT_TOP, help="Rows of the op table [%(default)s]")
+    profile.set_defaults(command=_profile)
 
 
 def _add_trace(parser: argparse.ArgumentParser) -> None:

@@ -8,16 +8,17 @@ from pytest_onnxperf.console import SAME, write
 from pytest_onnxperf.report.export import FORMATS
 from pytest_onnxperf.report.matrix import FORMS
 
+_EXIT_CODES = "Exit codes: 0, 2 (a file cannot be read, written or merged; the reason is on stderr)."
+
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands that read files of --onnxperf-json."""
-    codes = "Exit codes: 0, 2 (a file cannot be read, written or merged; the reason is on stderr)."
     export = commands.add_parser(
         "export",
         help="Results in the form of another tool",
         description="Write the results of --onnxperf-json in a form that another tool reads: pytest-benchmark's JSON, "
         "Bencher metric format, github-action-benchmark's two custom forms, OpenMetrics text, or CSV.",
-        epilog=codes,
+        epilog=_EXIT_CODES,
     )
     export.add_argument("format", metavar="FORMAT", choices=FORMATS, help=", ".join(FORMATS))
     export.add_argument("file", type=Path, metavar="FILE", help="File of --onnxperf-json, or a merged one")
@@ -28,7 +29,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "merge",
         help="Results of several runs in one file",
         description="Join files of --onnxperf-json: shards of a suite, or a suite on several devices or versions.",
-        epilog=codes,
+        epilog=_EXIT_CODES,
     )
     merge.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json")
     merge.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="File to write")
@@ -38,17 +39,21 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="Results as a page to look at",
         description="Write results of --onnxperf-json as one page that opens offline. Of several runs each test is "
         "shown by its newest, with the history of each metric.",
-        epilog=codes,
+        epilog=_EXIT_CODES,
     )
     report.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json, or a merged one")
     report.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="Page to write, HTML")
     report.set_defaults(command=_report)
+    _add_matrix(commands)
+
+
+def _add_matrix(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     matrix = commands.add_parser(
         "matrix",
         help="Tables of the tests of @pytest.mark.onnx_matrix",
         description="Show the cells of a matrix beside their reference, a table for each model, of one file of "
         "--onnxperf-json or of several: shards of a suite, or the same suite with other builds.",
-        epilog=codes,
+        epilog=_EXIT_CODES,
     )
     matrix.add_argument("files", type=Path, nargs="+", metavar="FILE", help="File of --onnxperf-json, or a merged one")
     forms = matrix.add_mutually_exclusive_group()

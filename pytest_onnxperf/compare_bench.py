@@ -8,13 +8,14 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from .arguments import checked_mapping
 from .core.ab import CANDIDATE, REFERENCE, AbRecord, Outputs, timed_of
 from .core.errors import OnnxPerfError, SettingError
 from .runtime.arrays import as_arrays
 from .runtime.compare_job import AbMeasurement, loaded_first
 from .runtime.pair_process import Tolerances
 from .session import BROKEN, COMPARISONS
-from .workbench import Workbench, checked_mapping, failed
+from .workbench import Workbench, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .ab_handle import compared
+from .arguments import checked_attention, checked_path, checked_sizes, checked_variables
 from .compare_bench import CompareBench, checked_inputs, merged_options
 from .core.ab import CANDIDATE, REFERENCE
 from .generator_handles import generator_job, prompt_arguments
 from .runtime.session_job import SessionJob
-from .workbench import checked_attention, checked_path, checked_sizes, checked_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .arguments import checked_attention, checked_mapping, checked_path, checked_variables
 from .core.errors import OnnxPerfError
 from .runtime.child.generator import GeneratorSteps
 from .runtime.child.machine import cores
 from .runtime.child.session import StepError
 from .runtime.generator_job import GeneratorJob, configured_provider
 from .runtime.load_job import LoadJob
-from .workbench import Workbench, checked_attention, checked_mapping, checked_path, checked_variables, failed
+from .workbench import Workbench, failed
 
 if TYPE_CHECKING:
     from .core.record import Record

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from .arguments import checked_attention, checked_mapping, checked_path, checked_sizes, checked_variables
 from .core.errors import OnnxPerfError, SettingError
 from .runtime.arrays import as_arrays
 from .runtime.child import inputs, running
@@ -16,15 +17,7 @@ from .runtime.child.element_types import InputError
 from .runtime.child.machine import cores
 from .runtime.child.session import StepError, create_session
 from .runtime.session_job import SessionJob
-from .workbench import (
-    Workbench,
-    checked_attention,
-    checked_mapping,
-    checked_path,
-    checked_sizes,
-    checked_variables,
-    failed,
-)
+from .workbench import Workbench, failed
 
 if TYPE_CHECKING:
     from .core.record import Record

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .arguments import checked_mapping
 from .core.errors import SettingError
 from .generator_handles import GenaiGenerators
 from .handles import OnnxSessions
-from .workbench import Workbench, checked_mapping, failed
+from .workbench import Workbench, failed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -85,6 +85,23 @@ NOTES: Final = (
         "alone, and Python 3.9 or later. In a shallow clone fetch the revision first.",
     ),
     Note(
+        "pytest-benchmark",
+        "`benchmark(session.run, feeds)` times the bare run of a warm session with the device claimed; the facts, "
+        'from a profile process as ever, go to `extra_info["onnxperf"]`. Where it times nothing '
+        "(`--benchmark-disable`, pytest-xdist) or is pytest-codspeed's, a budget on time cannot be told. A "
+        "baseline gates the facts; such times are those of one process without a reference, `noisy`, so what a "
+        "baseline should gate is for `measure()`.",
+    ),
+    Note(
+        "results",
+        "The file of `--onnxperf-json` is valid after a kill at any moment, and beside it lies a journal then, which "
+        "`export` and `merge` read too. `merge` keeps the results of several devices and versions, and refuses "
+        "two of one test in the same environment. Of the exports, `ops` of pytest-benchmark is 1 / median; "
+        "github-action-benchmark's two custom forms leave tails out; OpenMetrics is for GitLab's metrics report; "
+        "csv has a row for each metric, and `--no-header` appends to one file, in which the rows of one test and "
+        "metric are a series for change-point tools.",
+    ),
+    Note(
         "GitHub",
         "Where `GITHUB_STEP_SUMMARY` is set, its file gets the page of `--onnxperf-markdown`, within what is "
         "left of its 1 MiB. Where `GITHUB_ACTIONS` is `true`, each test that fails by its performance is an "

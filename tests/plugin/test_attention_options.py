@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_onnxperf.arguments import checked_attention, checked_variables
 from pytest_onnxperf.core.attention_backend import OPTION, SWITCHES, backend_settings, switches_of
 from pytest_onnxperf.core.errors import SettingError
 from pytest_onnxperf.core.providers import provider_of
-from pytest_onnxperf.workbench import checked_attention, checked_variables
 from tests import genai_models
 from tests.plugin.suite import FACTS, QUICK
 
