@@ -68,6 +68,8 @@ OPTIONS: Final = (
     Option("against", "text", "", "Compare with another version of the world instead of a baseline's times: an "
            "interpreter (another onnxruntime), or a git revision (its model files); both are timed in turn",
            in_ini=False, metavar="PYTHON_OR_REF"),
+    Option("durations", "int", None, "After the run, the N slowest measurements and where their time went (0: all)",
+           metavar="N"),
     Option("isolation", "choice", "process", "Where rounds run: in fresh processes, or (`none`, for debuggers) in the "
            "test's own", ("process", "none"), in_marker=True),
     Option("warmup_rounds", "int", 5, "Untimed rounds before the first timed one; the first is the cold start", low=1,
@@ -92,7 +94,7 @@ def add_options(parser: pytest.Parser) -> None:
     """Add every row of `OPTIONS` to command line and ini, unset by default so that the source of a value is known."""
     group = parser.getgroup("onnxperf", "performance regression tests of ONNX models (pytest-onnxperf)")
     for option in OPTIONS:
-        default = "" if option.kind == "flag" or option.default == "" else f" (default: {option.default})"
+        default = "" if option.kind == "flag" or option.default in ("", None) else f" (default: {option.default})"
         choices = f" [{'|'.join(option.choices)}]" if option.choices else ""  # an ini key has no metavar
         text = (option.help + default).replace("%", "%%")
         if option.kind == "flag":

@@ -34,7 +34,8 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 def expected_tables() -> dict[str, str]:
     options: list[tuple[str, ...]] = []
     for option in OPTIONS:
-        default = "" if option.kind == "flag" else str(option.default) or ("found" if option.name == "device" else "")
+        is_unset = option.kind == "flag" or option.default in ("", None)
+        default = "found" if option.name == "device" else "" if is_unset else str(option.default)
         choices = f" ({', '.join(option.choices)})" if option.choices else ""
         options.append((
             f"`{option.flag}`", f"`{option.ini}`" if option.in_ini else "", default, option.help + choices,
