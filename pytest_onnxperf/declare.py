@@ -77,6 +77,8 @@ OPTIONS: Final = (
            "pull request; a job summary of GitHub gets them without it", metavar="FILE"),
     Option("html", "text", "", "Page of what --onnxperf-json holds, for people: one file that opens offline; `onnxperf "
            "report` makes one of several such files, with the history of each metric", metavar="FILE"),
+    Option("durations", "int", None, "After the run, the N slowest measurements and where their time went (0: all)",
+           metavar="N"),
     Option("isolation", "choice", "process", "Where rounds run: in fresh processes, or (`none`, for debuggers) in the "
            "test's own", ("process", "none"), in_marker=True),
     Option("warmup_rounds", "int", 5, "Untimed rounds before the first timed one; the first is the cold start", low=1,
@@ -101,7 +103,7 @@ def add_options(parser: pytest.Parser) -> None:
     """Add every row of `OPTIONS` to command line and ini, unset by default so that the source of a value is known."""
     group = parser.getgroup("onnxperf", "performance regression tests of ONNX models (pytest-onnxperf)")
     for option in OPTIONS:
-        default = "" if option.kind == "flag" or option.default == "" else f" (default: {option.default})"
+        default = "" if option.kind == "flag" or option.default in ("", None) else f" (default: {option.default})"
         choices = f" [{'|'.join(option.choices)}]" if option.choices else ""  # an ini key has no metavar
         text = (option.help + default).replace("%", "%%")
         if option.kind == "flag":

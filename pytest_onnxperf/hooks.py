@@ -9,12 +9,14 @@ import pytest
 from .against import close, plain, reference_of, take
 from .core.errors import OnnxPerfError
 from .core.outcome import TestOutcome
+from .core.stages import slowest
 from .declare import BUDGET
 from .matrix_tests import place_of
 from .plugin import measures
 from .report import against, text
 from .report.comparison import comparison_lines, comparison_properties
 from .report.device_state import state_lines
+from .report.durations import duration_lines
 from .report.summary import header_lines, prefixed_lines, summary_lines
 from .runtime.child.machine import cores
 from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, SPENT, ActiveSession, today, write_baselines
@@ -188,4 +190,12 @@ class Hooks:
         if lines:
             terminalreporter.write_sep("=", "onnxperf")
         for line in lines:
+            terminalreporter.write_line(line)
+        if self._active.settings.durations is not None and not config.option.collectonly:
+            self._write_durations(terminalreporter, self._active.settings.durations)
+
+    def _write_durations(self, terminalreporter: TerminalReporter, most: int) -> None:
+        spent = slowest([each for test in self._tests.values() for each in test.spent], most)
+        terminalreporter.write_sep("=", "onnxperf durations")
+        for line in duration_lines(spent):
             terminalreporter.write_line(line)

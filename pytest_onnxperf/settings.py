@@ -31,6 +31,8 @@ class Settings:
     ep: str
     baseline_dir: str
     against: str
+    durations: int | None
+    """How many of the slowest measurements are listed; 0 lists all, None nothing."""
     tolerance: float
     strict: bool
     unverifiable: Literal["fail", "skip", "pass"]
