@@ -20,6 +20,7 @@ _LANES: Final = {
     "needs_cpu": ("onnxruntime", "the CPU package, onnxruntime"),
     "needs_webgpu": ("onnxruntime-webgpu", "onnxruntime-webgpu and a (software) Vulkan device"),
     "needs_genai": ("onnxruntime-genai", "onnxruntime-genai"),
+    "needs_hf": ("transformers", "torch and transformers"),
     "needs_cuda_package": ("onnxruntime-gpu", "onnxruntime-gpu"),
     "needs_cuda": ("onnxruntime-gpu", "onnxruntime-gpu and an NVIDIA GPU"),
 }

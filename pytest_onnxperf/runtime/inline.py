@@ -12,8 +12,8 @@ from .child.protocol import pack_feeds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Kind = Literal["session", "generator", "pair"]
-"""What is measured: `runtime.child.steps`, `runtime.child.generator` or `runtime.child.pair` are its steps."""
+Kind = Literal["session", "generator", "pair", "hf"]
+"""What is measured: in `runtime.child` the modules `steps`, `generator`, `pair` and `hf` are its steps."""
 
 
 class InlineWorker:

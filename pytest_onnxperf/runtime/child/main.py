@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def steps_of(kind: str) -> Any:
-    """Return the steps of a process that measures a `session`, a `generator` or a `pair` of sessions."""
+    """Return the steps of a process that measures a `session`, `generator`, `pair` of sessions, or model of `hf`."""
     if kind == "pair":
         from .pair import PairSteps
 
@@ -62,6 +62,10 @@ def steps_of(kind: str) -> Any:
         from .generator import GeneratorSteps
 
         return GeneratorSteps()
+    if kind == "hf":
+        from .hf import HfSteps
+
+        return HfSteps()
     return Steps()
 
 
