@@ -27,7 +27,7 @@ def llama(directory: Path, **changes: Any) -> Path:
 
 
 def llama_apart(directory: Path, **changes: Any) -> Path:
-    """The same, made in a process of its own: pytester takes away what a test loads, and PyTorch's C code loads once."""
+    """The same, made in another process: pytester takes away what a test loads, and PyTorch's C code loads once."""
     command = [sys.executable, "-m", "tests.hf_models", str(directory), json.dumps(changes)]
     subprocess.run(command, cwd=Path(__file__).parent.parent, check=True, capture_output=True)
     return directory
