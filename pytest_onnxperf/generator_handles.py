@@ -103,7 +103,7 @@ def prompt_arguments(
     """Return the arguments of the step `prepare`."""
     return {
         **given,
-        "tokens": _plain(tokens),
+        "tokens": plain_tokens(tokens),
         "images": [str(Path(path).absolute()) for path in images],
         "audios": [str(Path(path).absolute()) for path in audios],
     }
@@ -160,7 +160,7 @@ class GenaiGenerator:
             audios=audios,
             search_options=search_options,
         )
-        job = dataclasses.replace(self._job, prompt=given, rounds=_checked_rounds(rounds))
+        job = dataclasses.replace(self._job, prompt=given, rounds=checked_rounds(rounds))
         return self._bench.measure(job, label or self._label)
 
     def measure_load(
@@ -190,7 +190,7 @@ class GenaiGenerator:
             msg = f"measure_load(concurrency=...): expected a list of different whole numbers >= 1, got {concurrency!r}"
             raise failed(msg)
         given = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens}
-        job = dataclasses.replace(self._job, prompt=given, rounds=_checked_rounds(rounds))
+        job = dataclasses.replace(self._job, prompt=given, rounds=checked_rounds(rounds))
         prefix = label or self._label
         return [
             self._bench.measure(LoadJob(job, each), f"{prefix}-load-{each}" if prefix else f"load-{each}")
@@ -203,7 +203,7 @@ class GenaiGenerator:
         The first call loads the model and generates once untimed, so that what follows is warm.
         """
         steps = self._steps()
-        form = {"prompt": prompt} if isinstance(prompt, str) else {"tokens": _plain(prompt)}
+        form = {"prompt": prompt} if isinstance(prompt, str) else {"tokens": plain_tokens(prompt)}
         try:
             answer = steps.generate(new_tokens, **form)
         except StepError as error:
@@ -238,13 +238,14 @@ class GenaiGenerator:
         return self._live
 
 
-def _checked_rounds(rounds: int | None) -> int | None:
+def checked_rounds(rounds: int | None) -> int | None:
+    """Return a number of rounds, or None; anything else fails the test."""
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1):
         msg = f"rounds: expected a whole number >= 1, got {rounds!r}"
         raise failed(msg)
     return rounds
 
 
-def _plain(tokens: Any) -> Any:
+def plain_tokens(tokens: Any) -> Any:
     """Return token ids as lists, which cross a pipe."""
     return tokens.tolist() if isinstance(tokens, np.ndarray) else tokens

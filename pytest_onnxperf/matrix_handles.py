@@ -8,6 +8,7 @@ from .arguments import checked_mapping
 from .core.errors import SettingError
 from .generator_handles import GenaiGenerators
 from .handles import OnnxSessions
+from .hf_handles import TORCH_DTYPES, HfGenerators
 from .workbench import Workbench, failed
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class OnnxCell:
         """Measure the cell and keep the record; it is judged when the test ends.
 
         Args:
-            options: Keywords for opening the model: what `onnx_session` or `genai_generator` takes beside the path.
+            options: Keywords for opening the model: what `onnx_session` or `genai_generator` takes beside the path; of
+                `hf` `dtype`, the name of a torch.dtype.
             label: Tells several measurements of one test apart.
             **given: Keywords of the pipeline's own `measure`, over those of the cell. `new_tokens` is 64 unless it is
                 given here or in the marker.
@@ -72,10 +74,19 @@ class OnnxCell:
             return OnnxSessions(self._bench)(self.path, **opening).measure(**given, label=label)
         values = self._cell.values
         of_cell = {name: values[name] for name in _OF_GENERATION if name in values}
-        generation = {"new_tokens": 64, "share_buffer": self._is_static, **of_cell, **given}
+        generation = {"new_tokens": 64, **of_cell, **given}
         if "prompt" in given or "tokens" in given:
             generation.pop("prompt_tokens", None)
+        if self.pipeline == "hf":
+            opening = {"is_static": bool(self._is_static), "dtype": self._torch_dtype, **opening}
+            return HfGenerators(self._bench)(self.path, **opening).measure(**generation, label=label)
+        generation = {"share_buffer": self._is_static, **generation}
         return GenaiGenerators(self._bench)(self.path, **opening).measure(**generation, label=label)
+
+    @property
+    def _torch_dtype(self) -> str:
+        """The dtype of the cell where PyTorch has one of that name; others are a matter of the checkpoint."""
+        return TORCH_DTYPES.get(str(self._cell.values.get("dtype", "")).lower(), "")
 
     @property
     def _is_static(self) -> bool | None:

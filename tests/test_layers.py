@@ -11,12 +11,18 @@ from typing import Final
 import pytest
 
 PACKAGE: Final = Path(__file__).parent.parent / "pytest_onnxperf"
-HEAVY: Final = frozenset({"numpy", "onnx", "onnxruntime", "onnxruntime_genai", "scipy"})
+HEAVY: Final = frozenset({"numpy", "onnx", "onnxruntime", "onnxruntime_genai", "scipy", "torch", "transformers"})
 CORE_MAY_IMPORT: Final = sys.stdlib_module_names | {"msgspec"}
 CORE_MAY_IMPORT_IN_FUNCTIONS: Final = frozenset({"scipy.special"})
 """The distributions of its statistics. Not `scipy.stats`, whose import costs a second."""
 NUMPY_IN_GLUE: Final = frozenset({"handles.py", "generator_handles.py"})
-CHILD_MAY_IMPORT: Final = sys.stdlib_module_names | {"numpy", "onnxruntime", "onnxruntime_genai"}
+CHILD_MAY_IMPORT: Final = sys.stdlib_module_names | {
+    "numpy",
+    "onnxruntime",
+    "onnxruntime_genai",
+    "torch",
+    "transformers",
+}
 
 
 def modules(layer: str) -> list[Path]:

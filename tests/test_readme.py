@@ -14,7 +14,7 @@ from pytest_onnxperf.core.budget_keys import KEYS
 from pytest_onnxperf.declare import OPTIONS
 from pytest_onnxperf.reference_command import state_table
 from pytest_onnxperf.report.reference import table_lines
-from tests import genai_models, models
+from tests import genai_models, hf_models, models
 
 README: Final = Path(__file__).parent.parent / "README.md"
 TEXT: Final = README.read_text("utf-8")
@@ -77,7 +77,7 @@ def test_the_failing_example_is_what_a_user_sees(pytester: pytest.Pytester) -> N
 @pytest.mark.needs_cpu
 def test_the_other_examples_run(pytester: pytest.Pytester) -> None:
     for number, block in enumerate(blocks("python")):
-        if "genai_generator" not in block:
+        if "genai_generator" not in block and "onnx_cell" not in block:
             pytester.makepyfile(**{f"test_example_{number}": block})
     (pytester.path / "models").mkdir()
     models.cpu_island(pytester.path / "models" / "detector.onnx")
@@ -159,6 +159,22 @@ def test_the_commands_of_the_workflow_record_and_check_and_leave_what_it_keeps(p
     pytester.makepyfile(test.format(limit=1))
     pytester.runpytest_subprocess(*check, *quick).assert_outcomes(failed=1)
     assert list((pytester.path / "profiles").rglob("profile*.json"))
+
+
+@pytest.mark.needs_genai
+@pytest.mark.needs_hf
+def test_the_matrix_example_runs(pytester: pytest.Pytester) -> None:
+    (block,) = [block for block in blocks("python") if "onnx_cell" in block]
+    pytester.makepyfile(block)
+    for dtype in ("f16", "int4"):
+        genai_models.decoder(pytester.path / "models" / f"decoder-{dtype}")
+    hf_models.llama_apart(pytester.path / "models" / "checkpoint", max_position_embeddings=600)
+    quick = ("--onnxperf-max-time=0.1", "--onnxperf-min-rounds=2", "--onnxperf-warmup-rounds=1", "--onnxperf-threads=1")
+    result = pytester.runpytest_subprocess("--onnxperf", "-v", *quick)
+    result.assert_outcomes(passed=6)
+    result.stdout.fnmatch_lines(
+        ["*::test_matrix[[]f16-genai-p20[]] PASSED*", "best: TTFT *", "int4-genai-p500 * *x *x *x"]
+    )
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ quotient of two medians, not a verdict: noise lies between processes, so cells w
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -144,16 +145,20 @@ def _rows(cells: Sequence[RunTest], label: str) -> Iterator[Row]:
         found = next((one for one in test.measurements if one.label == label), None)
         is_sound = test.outcome in _SOUND or test.is_breach
         state = test.outcome if not is_sound else found.state if found is not None else "nothing measured"
-        why = "" if is_sound and found is not None else _first_line(test.message)
+        why = "" if is_sound and found is not None else _reason(test.message)
         build = {**each.build, **(_build_of(found) if found is not None else {})}
         yield Row(test.matrix.id, test.matrix, each.run, found, state, why, is_sound, build)
 
 
-def _first_line(message: str) -> str:
-    """Return the line that says most: that of the exception, which pytest puts behind an E below the source."""
+def _reason(message: str) -> str:
+    """Return the line that says most: that of the exception, which pytest puts behind an E below the source.
+
+    Without one it is the first line of ours, with the indented lines that it goes on in.
+    """
     lines = message.splitlines()
-    raised = (line[1:].strip() for line in lines if line.startswith("E  "))
-    return next(raised, lines[0] if lines else "")
+    raised = next((line[1:].strip() for line in lines if line.startswith("E  ")), "")
+    going_on = itertools.takewhile(lambda line: line.startswith("  ") and line.strip(), lines[1:])
+    return raised or " ".join(line.strip() for line in (*lines[:1], *going_on))
 
 
 def _build_of(measured: Measurement) -> dict[str, str]:

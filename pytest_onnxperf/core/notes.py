@@ -85,6 +85,14 @@ NOTES: Final = (
         "alone, and Python 3.9 or later. In a shallow clone fetch the revision first.",
     ),
     Note(
+        "matrix",
+        "`onnx_matrix` knows the dimensions `model`, `dtype`, `pipeline`, `ep`, `prompt_tokens`, `batch_size`, "
+        "`new_tokens`, `cache` (static, dynamic) or `share_buffer`; any other is the test's own. The table of a "
+        "model has the best cell of each metric on top, how many times better than its reference each cell is, and which "
+        "builds are mixed. `onnxperf matrix RESULTS... [--markdown|--html|--csv]` makes the same of files of "
+        "`--onnxperf-json`, those of shards together.",
+    ),
+    Note(
         "pytest-benchmark",
         "`benchmark(session.run, feeds)` times the bare run of a warm session with the device claimed; the facts, "
         'from a profile process as ever, go to `extra_info["onnxperf"]`. Where it times nothing '

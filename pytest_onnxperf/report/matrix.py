@@ -29,21 +29,25 @@ def terminal_lines(tables: Sequence[Table]) -> Iterator[str]:
     """Yield the tables in 80 columns: latency or TTFT and decode throughput, and the peak of memory."""
     for table in tables:
         yield from wrapped(printable(table.title))
-        yield from wrapped(best_line(table, _shown(table)), "  ")
         columns = _shown(table)
-        longest = max(len(printable(row.name)) for row in table.rows) + 1
-        room = min(longest, WIDTH - _COLUMN * len(columns))
-        heads = [_SHORT.get(name, METRIC[name].label) + f" {METRIC[name].unit}" for name in columns]
-        yield f"{'cell':<{room}}" + "".join(f"{head:>{_COLUMN}}" for head in heads)
-        for row in table.rows:
-            if row.metrics:
-                cells = "".join(f"{_short_value(row, name):>{_COLUMN}}" for name in columns)
-                name = printable(row.name)
-                if len(name) >= room:
-                    yield name
-                yield f"{name if len(name) < room else '':<{room}}{cells}".rstrip()
+        yield from wrapped(printable(best_line(table, columns)), "  ")
+        yield from _terminal_rows(table, columns) if columns else ()
         for text in _remarks(table):
             yield from wrapped(printable(text), "  ")
+
+
+def _terminal_rows(table: Table, columns: Sequence[str]) -> Iterator[str]:
+    longest = max(len(printable(row.name)) for row in table.rows) + 1
+    room = min(longest, WIDTH - _COLUMN * len(columns))
+    heads = [_SHORT.get(name, METRIC[name].label) + f" {METRIC[name].unit}" for name in columns]
+    yield f"{'cell':<{room}}" + "".join(f"{head:>{_COLUMN}}" for head in heads)
+    for row in table.rows:
+        if row.metrics:
+            name = printable(row.name)
+            if len(name) >= room:
+                yield name
+            cells = "".join(f"{_short_value(row, column):>{_COLUMN}}" for column in columns)
+            yield f"{name if len(name) < room else '':<{room}}{cells}"
 
 
 _SHORT: Final = {"latency_p50": "latency", "decode_throughput": "decode"}
@@ -67,7 +71,8 @@ def _ratio(row: Row, name: str) -> str:
 
 def best_line(table: Table, names: Sequence[str]) -> str:
     """Say which cell is best by each metric, and which are as good."""
-    return "best: " + "; ".join(_best(best) for best in table.best if best.metric in names)
+    found = "; ".join(_best(best) for best in table.best if best.metric in names)
+    return f"best: {found}" if found else "nothing was measured"
 
 
 def _best(best: Best) -> str:

@@ -150,8 +150,8 @@ def state_text(outcome: Outcome) -> str:
         return verdict.state
     facts = _worst(c.state for c in verdict.comparisons if c.name not in METRIC)
     times = _worst(c.state for c in verdict.comparisons if c.name in METRIC)
-    if facts == times or times is None:
-        return str(facts or State.OK)
+    if facts is None or times is None or facts == times:  # requests at once, and PyTorch, have no facts
+        return str(facts or times or State.OK)
     return f"{facts}, times {times}"
 
 

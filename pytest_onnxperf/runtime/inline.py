@@ -13,7 +13,7 @@ from .stages import Stages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Kind = Literal["session", "generator", "pair", "generator_pair"]
+Kind = Literal["session", "generator", "hf", "pair", "generator_pair"]
 """What is measured; its steps are those of a module of `runtime.child`, see `runtime.child.main.steps_of`."""
 
 

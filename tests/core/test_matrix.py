@@ -75,6 +75,12 @@ def test_of_a_failure_with_its_source_the_exception_is_the_reason() -> None:
     assert found.notes == {"failed: AssertionError: wrong": ("f16",)}
 
 
+def test_of_a_message_of_ours_the_whole_first_sentence_is_the_reason() -> None:
+    message = "a model could not be measured:\n  there is none\n  in this place\n\nMore"
+    found = table(with_outcome(cell(0, 1, dtype="f16"), "failed", message=message))
+    assert found.notes == {"failed: a model could not be measured: there is none in this place": ("f16",)}
+
+
 def test_a_cell_over_its_budget_keeps_its_numbers_and_its_state() -> None:
     found = table(with_outcome(cell(0, 10, dtype="f16"), "failed", is_breach=True), cell(1, 5, dtype="int4"))
     assert found.rows[1].ratios == {"latency_p50": 2.0}

@@ -43,6 +43,11 @@ def test_the_terminal_has_the_best_on_top_and_the_ratio_beside_the_value() -> No
     )
 
 
+def test_a_matrix_of_which_nothing_ran_says_that_and_why() -> None:
+    assert text("text", SKIPPED) == "tests/test_a.py::test_m\nnothing was measured\nnf4: skipped: no GPU\n"
+    assert "| nf4 | skipped |" in text("markdown", SKIPPED).splitlines()
+
+
 def test_rows_of_other_builds_are_said_on_a_line_of_their_own() -> None:
     mixed = with_versions(CELLS[1], onnxruntime="1.33.0")
     lines = text("text", CELLS[0], mixed).splitlines()

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def steps_of(kind: str) -> Any:
-    """Return the steps of a process that measures a `session` or a `generator`, or compares a pair of them."""
+    """Return the steps of a process that measures a `session`, a `generator` or an `hf` model, or compares a pair."""
     if kind == "pair":
         from .pair import PairSteps
 
@@ -66,6 +66,10 @@ def steps_of(kind: str) -> Any:
         from .generator import GeneratorSteps
 
         return GeneratorSteps()
+    if kind == "hf":
+        from .hf import HfSteps
+
+        return HfSteps()
     return Steps()
 
 
