@@ -88,8 +88,8 @@ NOTES: Final = (
         "matrix",
         "`onnx_matrix` knows the dimensions `model`, `dtype`, `pipeline`, `ep`, `prompt_tokens`, `batch_size`, "
         "`new_tokens`, `cache` (static, dynamic) or `share_buffer`; any other is the test's own. The table of a "
-        "model has the best cell of each metric on top, how many times better than its reference each cell is, and which "
-        "builds are mixed. `onnxperf matrix RESULTS... [--markdown|--html|--csv]` makes the same of files of "
+        "model has the best cell of each metric on top, how many times better than its reference each cell is, and "
+        "which builds are mixed. `onnxperf matrix RESULTS... [--markdown|--html|--csv]` makes the same of files of "
         "`--onnxperf-json`, those of shards together.",
     ),
     Note(
