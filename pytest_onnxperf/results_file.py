@@ -163,6 +163,7 @@ class ResultsHooks:
     def _new_run(self) -> Run:
         commit, branch = git_head(self._settings.root)
         unset = ("enabled", *_WRITERS)
+        options = {each.name: getattr(self._settings, each.name) for each in OPTIONS}
         return Run(
             started=datetime.now(UTC).isoformat(timespec="milliseconds"),
             plugin_version=__version__,
@@ -170,7 +171,7 @@ class ResultsHooks:
             commit=commit,
             branch=branch,
             machine=_machine(),
-            options={each.name: getattr(self._settings, each.name) for each in OPTIONS if each.name not in unset},
+            options={name: value for name, value in options.items() if value is not None and name not in unset},
             tests=(),
         )
 
