@@ -128,7 +128,8 @@ class Hooks:
         if outcomes or comparisons:  # JUnit takes the properties of the item, as they are when its teardown is reported
             others = [(name, value) for name, value in item.user_properties if not name.startswith("onnxperf.")]
             item.user_properties[:] = [*others, *text.properties(outcomes), *comparison_properties(comparisons)]
-        spent = item.stash.get(SPENT, []) if call.when == "call" or call.excinfo is not None else []
+        is_last = call.when == "call" or (call.when == "setup" and call.excinfo is not None)  # to measure in
+        spent = item.stash.get(SPENT, []) if is_last else []
         report = yield
         is_measuring = measures(item) or item.get_closest_marker(BUDGET) is not None
         if call.when == "setup" and is_measuring:  # one that is skipped, or fails before it measures, is known too

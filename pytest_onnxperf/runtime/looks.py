@@ -78,7 +78,7 @@ class Looks:
 
     def texts(self) -> tuple[str, ...]:
         """Say how many rounds there are, and what they tell so far of each metric where that is asked."""
-        rules = [each[1] for each in self._stoppings.values() if each is not None]
+        rules = [each[1] for each in self._stoppings.values() if each is not None and self._taken]
         return (f"{self._taken} rounds", *(interval_text(*rule.interval) for rule in rules))
 
     def found(self) -> dict[str, dict[str, Any]]:

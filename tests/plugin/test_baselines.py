@@ -398,7 +398,11 @@ def test_a_baseline_of_another_device_compares_facts_and_says_so(suite: Suite) -
 CONFLICT: Final = """\
 {
  "schema": 1,
+<<<<<<< HEAD
+ "device": "a",
+=======
  "device": "b",
+>>>>>>> theirs
  "execution_provider": "CPUExecutionProvider",
  "tests": {}
 }

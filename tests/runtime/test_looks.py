@@ -124,6 +124,7 @@ def test_a_reference_that_fails_ends_it_and_takes_back_what_was_timed(beside: Be
     looks.add({"latency": lost}, 1)
 
     assert looks.next_rounds == 0
+    assert Looks({"latency": beside}, 1, 2000).texts() == ("0 rounds",)
     assert looks.found() == {"latency": lost}
 
 
