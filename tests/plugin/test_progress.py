@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -139,6 +140,10 @@ def test_reference_and_confirming_processes_are_stages_of_their_own(suite: Suite
 
     forced = ("--onnxperf-update", "--onnxperf-update-force", "--onnxperf-baseline-processes=3")
     update = suite.run_apart(*TIMES, *forced, "-v")
+    document = json.loads(suite.baseline().read_text("utf-8"))
+    columns = document["tests"]["test_mlp"]["paired"]["latency_p50"]
+    columns["tested"] = columns["compute"] = [1000 * place for place, _ in enumerate(columns["tested"], 1)]
+    suite.baseline().write_text(json.dumps(document), encoding="utf-8")
     suite.model(layers=60)
     check = suite.run_apart(*TIMES, "-v")
 
