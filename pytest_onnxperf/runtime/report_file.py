@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import tempfile
 from typing import TYPE_CHECKING, Final
 
-from pytest_onnxperf.core.errors import SettingError
+from .target import check_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,36 +19,16 @@ SUMMARY_BYTES: Final = 1024 * 1024
 
 
 def check_writable(path: Path, option: str) -> None:
-    """Refuse a path that no file can be written to; make its directory.
+    """Refuse a path to which no file can be written in place; see `check_target`."""
 
-    Args:
-        path: Where a file is to be.
-        option: Which named it, for the message.
-
-    Raises:
-        SettingError: It is a directory or no regular file, or it or its directory cannot be written.
-    """
-    try:
-        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-            what = "a directory" if path.is_dir() else "no regular file"
-            msg = f"{option}: expected the path of a file to write, got {what}: {path}"
-            raise SettingError(msg)
-        _make_directory(path.parent)
+    def try_it() -> None:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         if not path.exists():
             with tempfile.TemporaryFile(dir=path.parent):
                 pass
-    except OSError as error:
-        msg = f"{option}: {path} cannot be written: {error.strerror}"
-        raise SettingError(msg) from error
 
-
-def _make_directory(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:  # which is what it says of a file in the way
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
+    check_target(path, option, try_it)
 
 
 def append_summary(path: Path, page_of: Callable[[int], str]) -> None:

@@ -8,9 +8,7 @@ line each. A run that ends removes the journal; after one that was killed `read_
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 import tempfile
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +17,7 @@ from pytest_onnxperf.core.results import SCHEMA
 from pytest_onnxperf.core.results_text import Journal, encode, encode_file, encode_run, read_results, with_journal
 
 from .atomic import replace_file
+from .target import check_target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,36 +34,16 @@ def journal_of(path: Path) -> Path:
 
 
 def check_writable(path: Path, option: str) -> None:
-    """Refuse a path that no file can be written to, before anything is measured; make its directory.
+    """Refuse a path at which no file can be replaced; see `check_target`."""
 
-    Args:
-        path: Where a file is to be.
-        option: Which named it, for the message.
-
-    Raises:
-        SettingError: It is a directory or no regular file, or it or its directory cannot be written.
-    """
-    try:
-        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-            what = "a directory" if path.is_dir() else "no regular file"
-            msg = f"{option}: expected the path of a file to write, got {what}: {path}"
-            raise SettingError(msg)
+    def try_it() -> None:
         if path.exists() and not os.access(path, os.W_OK):
             msg = f"{option}: {path} may not be written"
             raise SettingError(msg)
-        _make_directory(path.parent)
         with tempfile.TemporaryFile(dir=path.parent):  # which is how it is replaced
             pass
-    except OSError as error:
-        msg = f"{option}: {path} cannot be written: {error.strerror}"
-        raise SettingError(msg) from error
 
-
-def _make_directory(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:  # which is what it says of a file in the way
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
+    check_target(path, option, try_it)
 
 
 def read_file(path: Path) -> Results:
