@@ -33,6 +33,21 @@ MEASURE: Final = """
         onnx_session("mlp.onnx").measure(shapes={"batch": 1})
 """
 """A test module that measures the model `mlp.onnx` once."""
+OVER_AND_HELD: Final = """
+    import pytest
+
+    @pytest.mark.onnx_budget(max_nodes=1)
+    def test_over(onnx_session):
+        onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+
+    @pytest.mark.onnx_budget(max_nodes=2)
+    def test_held(onnx_session):
+        onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+
+    def test_other():
+        pass
+"""
+"""Two tests of the model `mlp.onnx`, the first over its budget, and one that measures nothing."""
 
 
 class Suite:

@@ -10,7 +10,7 @@ import pytest
 
 import pytest_onnxperf.markdown_file  # noqa: F401 -- pytester takes away what a session in this process loads
 from pytest_onnxperf.runtime.report_file import SUMMARY_BYTES
-from tests.plugin.suite import FACTS, MEASURE, QUICK, TIMES
+from tests.plugin.suite import FACTS, MEASURE, OVER_AND_HELD, QUICK, TIMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,20 +18,6 @@ if TYPE_CHECKING:
     from tests.plugin.suite import Suite
 
 FILE: Final = "--onnxperf-markdown=page.md"
-TWO: Final = """
-    import pytest
-
-    @pytest.mark.onnx_budget(max_nodes=1)
-    def test_over(onnx_session):
-        onnx_session("mlp.onnx").measure(shapes={"batch": 1})
-
-    @pytest.mark.onnx_budget(max_nodes=2)
-    def test_held(onnx_session):
-        onnx_session("mlp.onnx").measure(shapes={"batch": 1})
-
-    def test_other():
-        pass
-"""
 
 
 def read(suite: Suite, name: str = "page.md") -> str:
@@ -64,7 +50,7 @@ def github(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_session_writes_the_tests_that_measure_with_the_worst_first(suite: Suite) -> None:
     suite.model()
-    suite.module(TWO)
+    suite.module(OVER_AND_HELD)
 
     result = suite.run(*QUICK, FILE)
 
@@ -149,7 +135,7 @@ def test_a_session_that_measures_nothing_writes_a_page_that_says_so(
 
 def test_an_update_says_what_was_recorded(suite: Suite) -> None:
     suite.model()
-    suite.module(TWO)
+    suite.module(OVER_AND_HELD)
 
     suite.run(*QUICK, FILE, "--onnxperf-update")
 
@@ -219,7 +205,7 @@ def test_hostile_names_of_models_and_parameters_are_written_as_text(suite: Suite
 
 def test_workers_write_once_by_the_controller_and_the_same(suite: Suite, summary: Path, github: None) -> None:
     suite.model()
-    suite.module(TWO)
+    suite.module(OVER_AND_HELD)
 
     alone = suite.run_apart(*FACTS, "--onnxperf-markdown=one.md")
     once = summary.read_text("utf-8")
@@ -377,7 +363,7 @@ def test_a_summary_that_cannot_be_written_fails_nothing(suite: Suite, monkeypatc
 
 def test_a_breach_is_annotated_at_its_line_from_the_workspace(suite: Suite, github: None) -> None:
     suite.model()
-    suite.module(TWO, name="deep/test_perf.py")
+    suite.module(OVER_AND_HELD, name="deep/test_perf.py")
 
     result = suite.run(*QUICK)
 
@@ -396,7 +382,7 @@ def test_outside_of_a_workspace_the_path_is_from_the_root_directory(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_WORKSPACE", workspace)
     suite.model()
-    suite.module(TWO)
+    suite.module(OVER_AND_HELD)
 
     assert "::error file=test_perf.py,line=3," in suite.run(*QUICK).stdout.str()
 
@@ -407,7 +393,7 @@ def test_elsewhere_than_on_github_nothing_is_annotated(
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", value)
     suite.model()
-    suite.module(TWO)
+    suite.module(OVER_AND_HELD)
 
     assert "::error" not in suite.run(*QUICK).stdout.str()
     assert summary.stat().st_size > 0

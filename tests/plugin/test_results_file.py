@@ -12,27 +12,13 @@ from pytest_onnxperf.core.results_text import read_results
 from pytest_onnxperf.core.sample import QUANTILES
 from pytest_onnxperf.runtime.results_disk import journal_of, read_file
 from tests import genai_models
-from tests.plugin.suite import FACTS, ON, QUICK, TIMES
+from tests.plugin.suite import FACTS, ON, OVER_AND_HELD, QUICK, TIMES
 
 if TYPE_CHECKING:
     from pytest_onnxperf.core.results import Run, Test
     from tests.plugin.suite import Suite
 
 JSON: Final = "--onnxperf-json=r.json"
-TWO: Final = """
-    import pytest
-
-    @pytest.mark.onnx_budget(max_nodes=1)
-    def test_over(onnx_session):
-        onnx_session("mlp.onnx").measure(shapes={"batch": 1})
-
-    @pytest.mark.onnx_budget(max_nodes=2)
-    def test_held(onnx_session):
-        onnx_session("mlp.onnx").measure(shapes={"batch": 1})
-
-    def test_other():
-        pass
-"""
 
 
 def written(suite: Suite, name: str = "r.json") -> Run:
@@ -47,7 +33,7 @@ def by_name(run: Run) -> dict[str, Test]:
 
 def test_a_session_writes_each_test_that_measures_and_what_it_ran_on(suite: Suite) -> None:
     suite.model()
-    suite.module(TWO)
+    suite.module(OVER_AND_HELD)
 
     result = suite.run(*QUICK, JSON)
 
@@ -255,7 +241,7 @@ def test_hostile_names_of_models_and_parameters_are_written(suite: Suite) -> Non
 
 def test_workers_write_one_file_by_the_controller_with_the_same_results(suite: Suite) -> None:
     suite.model()
-    suite.module(TWO)
+    suite.module(OVER_AND_HELD)
     suite.run_apart(*FACTS, "--onnxperf-json=one.json")
 
     suite.run_apart(*FACTS, "-n", "2", JSON)
