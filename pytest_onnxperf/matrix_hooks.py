@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .transport import detach, is_cell
+from .reported import OpenTests
+from .transport import is_cell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -12,37 +13,28 @@ if TYPE_CHECKING:
     import pytest
     from _pytest.terminal import TerminalReporter
 
-    from .results_file import Reported
-
 
 class MatrixHooks:
     """Registered under --onnxperf, and not in a worker of pytest-xdist."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._cells: dict[str, Reported] = {}
+        self._cells = OpenTests()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what a report says of a cell."""
-        if is_cell(report):
-            from .results_file import Reported
-
-            found = detach(report)
-            assert found is not None
-            if report.nodeid not in self._cells or report.when == "setup":
-                self._cells[report.nodeid] = Reported(found)
-            self._cells[report.nodeid].found = found
-        if report.nodeid in self._cells:
-            self._cells[report.nodeid].take(report)
+        if is_cell(report) or report.nodeid in self._cells.tests:
+            self._cells.take(report)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter, config: pytest.Config) -> None:
         """Write a table for each model."""
-        if not self._cells or config.get_verbosity() < 0:
+        if not self._cells.tests or config.get_verbosity() < 0:
             return
         from .core.matrix import RunTest, tables_of
         from .report.matrix import terminal_lines
+        from .results_file import test_of
 
-        tables = tables_of(RunTest(reported.test(str(self._root))) for reported in self._cells.values())
+        tables = tables_of(RunTest(test_of(reported, str(self._root))) for reported in self._cells.tests.values())
         terminalreporter.write_sep("=", "onnxperf matrix")
         for line in terminal_lines(tables):
             terminalreporter.write_line(line)

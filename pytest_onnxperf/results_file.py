@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,16 +12,15 @@ import pytest
 
 from . import __version__
 from .core.errors import SettingError
-from .core.outcome import TestOutcome
-from .core.results import MOST_TEXT, Machine, Outcome, Run, Test
+from .core.results import MOST_TEXT, Machine, Run, Test
 from .core.results_build import comparison_of, measurement_of
 from .declare import OPTION, OPTIONS
+from .reported import CRASHED, OpenTests
 from .results_page import PageWriter
 from .runtime.child.machine import cores
 from .runtime.devices import describe_device
 from .runtime.git_head import git_head
 from .runtime.results_disk import ResultsWriter, check_writable
-from .transport import detach
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,11 +28,8 @@ if TYPE_CHECKING:
 
     from _pytest.terminal import TerminalReporter
 
+    from .reported import Reported
     from .settings import Settings
-
-_CRASHED = "???"
-"""The phase of a report of pytest-xdist on a test that took its worker along."""
-
 
 _WRITERS: Final[dict[str, Callable[[Path], ResultsWriter | PageWriter]]] = {"json": ResultsWriter, "html": PageWriter}
 """Option -> what writes its file."""
@@ -47,44 +42,6 @@ class _File(NamedTuple):
     what: str
     path: Path
     writer: ResultsWriter | PageWriter
-
-
-@dataclass(slots=True)
-class Reported:
-    """What the reports of one test have said so far."""
-
-    found: TestOutcome
-    outcome: Outcome = "passed"
-    duration_s: float = 0.0
-    message: str = ""
-
-    def take(self, report: pytest.TestReport) -> None:
-        """Take one phase."""
-        self.duration_s += report.duration
-        if report.failed:
-            self.outcome = "failed" if report.when == "call" else "error"
-            self.message = "\n\n".join(text for text in (self.message, report.longreprtext) if text)
-        elif hasattr(report, "wasxfail"):
-            self.outcome = "xfailed" if report.skipped else "xpassed"
-            self.message = str(report.wasxfail)
-        elif report.skipped:
-            self.outcome = "skipped"
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
-            self.message = reason.removeprefix("Skipped: ")
-
-    def test(self, root: str) -> Test:
-        """Return it as the file has it."""
-        cut = f"\n... and {len(self.message) - MOST_TEXT} more characters"
-        return Test(
-            nodeid=self.found.nodeid,
-            outcome=self.outcome,
-            is_breach=self.found.is_breach,
-            duration_s=round(self.duration_s, 3),
-            message=self.message[:MOST_TEXT] + (cut if len(self.message) > MOST_TEXT else ""),
-            measurements=tuple(measurement_of(each, root) for each in self.found.outcomes),
-            comparisons=tuple(map(comparison_of, self.found.comparisons)),
-            matrix=self.found.place,
-        )
 
 
 class ResultsHooks:
@@ -102,7 +59,7 @@ class ResultsHooks:
             msg = f"{both}: expected two files, got the same one twice: {self._files[0].path}"
             raise SettingError(msg)
         self._settings = settings
-        self._open: dict[str, Reported] = {}
+        self._open = OpenTests()
         self._run: Run | None = None
         self._started_s = time.monotonic()
 
@@ -115,19 +72,7 @@ class ResultsHooks:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a report; the last of a test ends it."""
-        found = detach(report)
-        if found is not None:
-            known = self._open.get(report.nodeid)
-            if known is None or report.when == "setup":
-                known = self._open[report.nodeid] = Reported(found)
-            known.found = found
-        elif report.when == _CRASHED:
-            self._open.setdefault(report.nodeid, Reported(TestOutcome(report.nodeid, ())))
-        reported = self._open.get(report.nodeid)
-        if reported is None:
-            return
-        reported.take(report)
-        if report.when in ("teardown", _CRASHED):
+        if self._open.take(report) is not None and report.when in ("teardown", CRASHED):
             self._end(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
@@ -135,7 +80,7 @@ class ResultsHooks:
         """Write all, also what an interrupt left without a teardown."""
         if self._run is None:
             return
-        for nodeid in [nodeid for nodeid, reported in self._open.items() if reported.found.outcomes]:
+        for nodeid in [nodeid for nodeid, reported in self._open.tests.items() if reported.found.outcomes]:
             self._end(nodeid)
         status = int(session.exitstatus)
         for each in self._files:
@@ -150,9 +95,9 @@ class ResultsHooks:
             terminalreporter.write_sep("-", f"onnxperf {each.what}: {why}{each.path}")
 
     def _end(self, nodeid: str) -> None:
-        reported = self._open.pop(nodeid)
+        reported = self._open.tests.pop(nodeid)
         if self._run is not None:
-            test = reported.test(str(self._settings.root))
+            test = test_of(reported, str(self._settings.root))
             for each in self._files:
                 each.writer.add(self._now(), test)
 
@@ -174,6 +119,21 @@ class ResultsHooks:
             options={name: value for name, value in options.items() if value is not None and name not in unset},
             tests=(),
         )
+
+
+def test_of(reported: Reported, root: str) -> Test:
+    """Return a test as the file has it; `root` is pytest's root directory, which paths are relative to."""
+    cut = f"\n... and {len(reported.message) - MOST_TEXT} more characters"
+    return Test(
+        nodeid=reported.found.nodeid,
+        outcome=reported.outcome,
+        is_breach=reported.found.is_breach,
+        duration_s=round(reported.duration_s, 3),
+        message=reported.message[:MOST_TEXT] + (cut if len(reported.message) > MOST_TEXT else ""),
+        measurements=tuple(measurement_of(each, root) for each in reported.found.outcomes),
+        comparisons=tuple(map(comparison_of, reported.found.comparisons)),
+        matrix=reported.found.place,
+    )
 
 
 def _file(config: pytest.Config, name: str, given: str) -> _File:
