@@ -95,6 +95,7 @@ def _record(
     """Run so many processes of each arm in random order, and write what each recorded as soon as it is there."""
     order = [arm for arm in arms for _ in range(processes)]
     random.shuffle(order)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary, path.open("w", encoding="utf-8") as file:
         for number, arm in enumerate(order):
             logs = Path(temporary) / str(number)
