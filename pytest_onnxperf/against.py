@@ -15,12 +15,11 @@ from .runtime.against_job import AgainstMeasurement
 from .session import BUDGETS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from .core.judge import Verdict
     from .core.record import Record, TestKey
-    from .core.stages import Doing
+    from .core.stages import Tell
     from .runtime.plan import Plan, Subject
     from .runtime.worktree import Worktree
     from .session import ActiveSession
@@ -90,9 +89,7 @@ class TestAgainst:
         self._settings = active.settings_of(item)
         self._budgets = item.stash[BUDGETS]
 
-    def measurement(
-        self, subject: Subject, plan: Plan, directory: Path, tell: Callable[[Doing], None]
-    ) -> AgainstMeasurement:
+    def measurement(self, subject: Subject, plan: Plan, directory: Path, tell: Tell) -> AgainstMeasurement:
         """Return the measurement of both arms; `tell` hears what goes on.
 
         Raises:

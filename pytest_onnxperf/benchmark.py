@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from .core.benchmark_times import BenchmarkTimes, extra_info
 from .core.device_state import disturbance_of
 from .core.errors import MeasurementError
-from .core.stages import Doing, Stage
+from .core.stages import Stage
 from .handles import OnnxSession
 from .runtime.child.machine import LoadMeter
-from .runtime.lock import claimed, device_name
+from .runtime.lock import device_name
+from .runtime.stages import Stages
 from .workbench import failed
 
 if TYPE_CHECKING:
@@ -92,11 +93,8 @@ def _timed(
         raise failed(msg)
     device = device_name(job.provider.short, job.provider_options, os.environ)
     try:
-        with (
-            bench.underway(bench.key(live.label)) as tell,
-            claimed(device, lambda: tell(Doing(Stage.WAITING, (f"`{device}`",)))),
-        ):
-            tell(Doing(Stage.ROUNDS))
+        with bench.underway(bench.key(live.label)) as tell, (stages := Stages(tell)).alone_on(device):
+            stages.at(Stage.ROUNDS)
             meter = LoadMeter(time.monotonic())
             result = call(live.run)
             other_load = meter.other_load(time.monotonic()) or 0.0

@@ -18,9 +18,10 @@ from .report.comparison import comparison_lines, comparison_properties
 from .report.device_state import state_lines
 from .report.durations import duration_lines
 from .report.summary import header_lines, prefixed_lines, summary_lines
+from .reported import Reports
 from .runtime.child.machine import cores
 from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, SPENT, ActiveSession, today, write_baselines
-from .transport import attach, detach, is_breach
+from .transport import attach, is_breach
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -36,7 +37,7 @@ class Hooks:
 
     def __init__(self, active: ActiveSession) -> None:
         self._active = active
-        self._tests: dict[str, TestOutcome] = {}
+        self.reports = Reports()
         self._passed: set[str] = set()
         self.updated: list[str] = []
         """What an update wrote, a line each; known when the session has finished."""
@@ -158,19 +159,23 @@ class Hooks:
             return "failed", "P", "PERF"
         return None
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the outcomes, on the controller where there are workers."""
-        outcome = detach(report)
-        if outcome is not None and report.outcome != "rerun":  # type: ignore[comparison-overlap]  # rerunfailures' word
-            self._tests[outcome.nodeid] = outcome
-            (self._passed.add if report.passed else self._passed.discard)(outcome.nodeid)
+        """Collect the reports, on the controller where there are workers."""
+        self.reports.take(report)
+        if report.when == "call":
+            (self._passed.add if report.passed else self._passed.discard)(report.nodeid)
+
+    @property
+    def _tests(self) -> list[TestOutcome]:
+        return [test.found for test in self.reports.tests.values()]
 
     # -- after -----------------------------------------------------------------------------------------------------
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the baselines of the tests that passed."""
         if self._active.settings.update and not hasattr(session.config, "workerinput"):
-            passed = [self._tests[nodeid] for nodeid in self._tests if nodeid in self._passed]
+            passed = [test for test in self._tests if test.nodeid in self._passed]
             self.updated, self.not_updated = write_baselines(self._active.store, self._active.settings, passed)
             if self.not_updated and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -182,11 +187,11 @@ class Hooks:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter, config: pytest.Config) -> None:
         """Say what was judged, what was not and why, and what was updated."""
         lines = summary_lines(
-            [outcome for test in self._tests.values() for outcome in test.outcomes],
+            [outcome for test in self._tests for outcome in test.outcomes],
             updating=self._active.settings.update, updated=self.updated, not_updated=self.not_updated,
             verbosity=config.get_verbosity(), explaining=self._active.settings.explain,
         )  # fmt: skip
-        compared = [record for test in self._tests.values() for record in test.comparisons]
+        compared = [record for test in self._tests for record in test.comparisons]
         lines += comparison_lines(compared, config.get_verbosity())
         if lines:
             terminalreporter.write_sep("=", "onnxperf")
@@ -196,7 +201,7 @@ class Hooks:
             self._write_durations(terminalreporter, self._active.settings.durations)
 
     def _write_durations(self, terminalreporter: TerminalReporter, most: int) -> None:
-        spent = slowest([each for test in self._tests.values() for each in test.spent], most)
+        spent = slowest([each for test in self._tests for each in test.spent], most)
         terminalreporter.write_sep("=", "onnxperf durations")
         for line in duration_lines(spent):
             terminalreporter.write_line(line)

@@ -11,7 +11,6 @@ import pytest
 from .declare import OPTION
 from .report.annotations import annotation_lines
 from .report.markdown import Session, page
-from .reported import Reports
 from .runtime.report_file import append_summary, check_writable
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ class MarkdownHooks:
 
     def __init__(self, config: pytest.Config, hooks: Hooks, settings: Settings) -> None:
         self._hooks, self._settings = hooks, settings
-        self._reports = Reports()
         self._path: Path | None = None
         self._summary = os.environ.get(SUMMARY, "")
         self._warnings: list[str] = []
@@ -66,18 +64,14 @@ class MarkdownHooks:
         if self._is_active and self._path is not None:
             self._write(self._path, Session((), 0, stopped="it still runs, or was killed"))
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take a report, on the controller where there are workers."""
-        self._reports.take(report)
-
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write, when the baselines are written."""
         if not self._is_active:
             return
         found = Session(
-            self._reports.tests, self._reports.tests_run, self._settings.update, self._hooks.updated,
-            self._hooks.not_updated, _STOPPED.get(pytest.ExitCode(session.exitstatus), ""),
+            tuple(self._hooks.reports.tests.values()), self._hooks.reports.tests_run, self._settings.update,
+            self._hooks.updated, self._hooks.not_updated, _STOPPED.get(pytest.ExitCode(session.exitstatus), ""),
         )  # fmt: skip
         if self._path is not None and not self._write(self._path, found):
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
@@ -102,7 +96,7 @@ class MarkdownHooks:
             terminalreporter.write_sep("-", f"onnxperf Markdown: {self._path}")
         lines = [f"onnxperf: {warning}" for warning in self._warnings]
         if _is_github():
-            lines += annotation_lines(self._reports.tests, self._path_of)
+            lines += annotation_lines(tuple(self._hooks.reports.tests.values()), self._path_of)
         for line in lines:
             terminalreporter.write_line(line)
 

@@ -35,7 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
     from .session import ActiveSession
     from .settings import resolve
     from .state import ACTIVE
+    from .worker_gpus import WorkerGpus, take
 
+    take(config)
     try:
         active = ActiveSession(config, resolve(config))
         hooks = Hooks(active)
@@ -44,15 +46,16 @@ def pytest_configure(config: pytest.Config) -> None:
             if active.settings.json or active.settings.html:
                 from .results_file import ResultsHooks
 
-                config.pluginmanager.register(ResultsHooks(config, active.settings), "onnxperf-results")
+                config.pluginmanager.register(ResultsHooks(config, hooks, active.settings), "onnxperf-results")
     except OnnxPerfError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[ACTIVE] = active
     if not hasattr(config, "workerinput"):
         from .matrix_hooks import MatrixHooks
 
-        matrix = MatrixHooks(active.settings.root)  # its part of the summary stands below
+        matrix = MatrixHooks(hooks, active.settings.root)  # its part of the summary stands below
         config.pluginmanager.register(matrix, "onnxperf-matrix")
+        config.pluginmanager.register(WorkerGpus(config), "onnxperf-gpus")
     config.pluginmanager.register(hooks, "onnxperf-session")
 
 

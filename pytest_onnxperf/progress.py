@@ -13,7 +13,7 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
-from .core.stages import Stage
+from .core.stages import Held, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,16 +42,23 @@ class Progress:
         self._stage = Stage.LOAD
         self._begin_s = self._since_s = 0.0
         self._stages_s: dict[str, float] = {}
+        self._held: list[Held] = []
         self._told: set[Stage] = set()
         self._is_shown = False
 
     def begin(self, name: str) -> None:
         """Begin a measurement, which is called `name` where there is room for it."""
-        self._name, self._stage, self._stages_s, self._told = name, Stage.LOAD, {}, set()
+        self._name, self._stage, self._stages_s, self._held, self._told = name, Stage.LOAD, {}, [], set()
         self._begin_s = self._since_s = self._clock()
 
-    def tell(self, doing: Doing) -> None:
-        """Say what is going on; called at each new stage and about twice a second."""
+    def tell(self, told: Doing | Held) -> None:
+        """Say what is going on, at each new stage and about twice a second; keep when a device was held."""
+        if isinstance(told, Held):
+            self._held.append(told)
+        else:
+            self._say(told)
+
+    def _say(self, doing: Doing) -> None:
         self._take_stage(doing.stage)
         reporter = self._reporter()
         if reporter is None:
@@ -65,13 +72,13 @@ class Progress:
                 reporter.ensure_newline()
                 reporter.write_line(f"onnxperf: {self._name}: {doing.stage}")
 
-    def end(self) -> dict[str, float]:
-        """Remove what is shown, and return the seconds of each stage."""
+    def end(self) -> tuple[dict[str, float], tuple[Held, ...]]:
+        """Remove what is shown, and return the seconds of each stage, and when which device was held."""
         self._take_stage(self._stage)
         if self._is_shown:
             self._write(_BELOW.format(text=""))
         self._is_shown = False
-        return self._stages_s
+        return self._stages_s, tuple(self._held)
 
     def _take_stage(self, stage: Stage) -> None:
         now_s = self._clock()

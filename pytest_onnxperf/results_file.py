@@ -14,8 +14,9 @@ from . import __version__
 from .core.errors import SettingError
 from .core.results import MOST_TEXT, Machine, Run, Test
 from .core.results_build import comparison_of, measurement_of
+from .core.results_build_state import time_spent_of
 from .declare import OPTION, OPTIONS
-from .reported import CRASHED, OpenTests
+from .reported import CRASHED
 from .results_page import PageWriter
 from .runtime.child.machine import cores
 from .runtime.devices import describe_device
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
     from _pytest.terminal import TerminalReporter
 
-    from .reported import Reported
+    from .core.outcome import ReportedTest
+    from .hooks import Hooks
     from .settings import Settings
 
 _WRITERS: Final[dict[str, Callable[[Path], ResultsWriter | PageWriter]]] = {"json": ResultsWriter, "html": PageWriter}
@@ -47,7 +49,7 @@ class _File(NamedTuple):
 class ResultsHooks:
     """Registered where one of the options is given, and not in a worker of pytest-xdist."""
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, hooks: Hooks, settings: Settings) -> None:
         """Prepare to write.
 
         Raises:
@@ -59,7 +61,8 @@ class ResultsHooks:
             msg = f"{both}: expected two files, got the same one twice: {self._files[0].path}"
             raise SettingError(msg)
         self._settings = settings
-        self._open = OpenTests()
+        self._hooks = hooks
+        self._open: set[str] = set()
         self._run: Run | None = None
         self._started_s = time.monotonic()
 
@@ -71,17 +74,20 @@ class ResultsHooks:
                 each.writer.begin(self._run)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take a report; the last of a test ends it."""
-        if self._open.take(report) is not None and report.when in ("teardown", CRASHED):
-            self._end(report.nodeid)
+        """Take a report, which `Hooks` has taken; the last of a test ends it."""
+        if report.nodeid in self._hooks.reports.tests:
+            self._open.add(report.nodeid)
+            if report.when in ("teardown", CRASHED):
+                self._end(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write all, also what an interrupt left without a teardown."""
         if self._run is None:
             return
-        for nodeid in [nodeid for nodeid, reported in self._open.tests.items() if reported.found.outcomes]:
-            self._end(nodeid)
+        for nodeid in [nodeid for nodeid in self._hooks.reports.tests if nodeid in self._open]:
+            if self._hooks.reports.tests[nodeid].found.outcomes:
+                self._end(nodeid)
         status = int(session.exitstatus)
         for each in self._files:
             each.writer.end(msgspec.structs.replace(self._now(), is_complete=True, exit_status=status))
@@ -95,9 +101,9 @@ class ResultsHooks:
             terminalreporter.write_sep("-", f"onnxperf {each.what}: {why}{each.path}")
 
     def _end(self, nodeid: str) -> None:
-        reported = self._open.tests.pop(nodeid)
+        self._open.discard(nodeid)
         if self._run is not None:
-            test = test_of(reported, str(self._settings.root))
+            test = test_of(self._hooks.reports.tests[nodeid], str(self._settings.root))
             for each in self._files:
                 each.writer.add(self._now(), test)
 
@@ -121,17 +127,18 @@ class ResultsHooks:
         )
 
 
-def test_of(reported: Reported, root: str) -> Test:
+def test_of(reported: ReportedTest, root: str) -> Test:
     """Return a test as the file has it; `root` is pytest's root directory, which paths are relative to."""
     cut = f"\n... and {len(reported.message) - MOST_TEXT} more characters"
     return Test(
         nodeid=reported.found.nodeid,
-        outcome=reported.outcome,
+        outcome=reported.ended,
         is_breach=reported.found.is_breach,
         duration_s=round(reported.duration_s, 3),
         message=reported.message[:MOST_TEXT] + (cut if len(reported.message) > MOST_TEXT else ""),
         measurements=tuple(measurement_of(each, root) for each in reported.found.outcomes),
         comparisons=tuple(map(comparison_of, reported.found.comparisons)),
+        spent=tuple(map(time_spent_of, reported.found.spent)),
         matrix=reported.found.place,
     )
 

@@ -29,9 +29,3 @@ def is_breach(report: pytest.TestReport) -> bool:
     """Tell whether a test failed because of its budget or baseline."""
     plain = getattr(report, _ATTRIBUTE, None)
     return bool(plain and plain["is_breach"])
-
-
-def is_cell(report: pytest.TestReport) -> bool:
-    """Tell whether the outcome on a report is that of a cell of a matrix."""
-    plain = getattr(report, _ATTRIBUTE, None)
-    return bool(plain and plain["place"])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .core.baseline import Entry
     from .core.benchmark_times import BenchmarkTimes
     from .core.judge import Verdict
-    from .core.stages import Doing
+    from .core.stages import Tell
     from .session import ActiveSession
     from .settings import Settings
 
@@ -92,14 +92,14 @@ class Workbench:
         return TestKey(module, test, label)
 
     @contextmanager
-    def underway(self, key: TestKey) -> Iterator[Callable[[Doing], None]]:
+    def underway(self, key: TestKey) -> Iterator[Tell]:
         """Show what goes on until the block ends, and keep where its time went; yield who is to be told."""
         progress = self._active.progress
         progress.begin(key.entry)
         try:
             yield progress.tell
         finally:
-            self._active.spent(self._item).append(Spent(key, progress.end()))
+            self._active.spent(self._item).append(Spent(key, *progress.end()))
 
     def measure(self, subject: Subject, label: str, times: BenchmarkTimes | None = None) -> Record:
         """Measure, keep the record for the verdict at the end of the test, and return it.
@@ -141,7 +141,7 @@ class Workbench:
         subject: Subject,
         key: TestKey,
         directory: Path,
-        tell: Callable[[Doing], None],
+        tell: Tell,
         times: BenchmarkTimes | None,
     ) -> tuple[Measurement, Record, Verdict, Against | None]:
         """Measure and judge, against the reference of the session where it has one, else against the baseline."""

@@ -52,7 +52,11 @@ const char *nvmlErrorString(int code) { return code == DRIVER_NOT_LOADED ? "Driv
 int nvmlSystemGetDriverVersion(char *into, unsigned size) { return text("driver", into, size); }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = 1; small("count", count); return SUCCESS; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = (void *)(u64)(index + 1); return SUCCESS; }
-int nvmlDeviceGetName(void *device, char *into, unsigned size) { (void)device; return text("name", into, size); }
+int nvmlDeviceGetName(void *device, char *into, unsigned size) {
+    char name[16];
+    snprintf(name, sizeof name, "name%u", (unsigned)(u64)device - 1);
+    return text(name, into, size) == SUCCESS ? SUCCESS : text("name", into, size);
+}
 int nvmlDeviceGetUUID(void *device, char *into, unsigned size) {
     char name[16];
     snprintf(name, sizeof name, "uuid%u", (unsigned)(u64)device - 1);

@@ -13,6 +13,7 @@ from pytest_onnxperf.core.attention import AttentionUse
 from pytest_onnxperf.core.baseline import entry_of
 from pytest_onnxperf.core.budget import parse_budget
 from pytest_onnxperf.core.culprit import Culprit, CulpritGroup
+from pytest_onnxperf.core.device_state import GpuState, MachineState
 from pytest_onnxperf.core.explanation import Explanation, ModelExplanation, NotFlash, PhaseRoofline
 from pytest_onnxperf.core.facts import CountedNode, Difference, NodeChange
 from pytest_onnxperf.core.judge import Found, Policy, judge
@@ -24,10 +25,11 @@ from pytest_onnxperf.core.pairs import judge_pairs
 from pytest_onnxperf.core.placement import CpuGroup, Disagreement, Placement
 from pytest_onnxperf.core.profile import NodeKey
 from pytest_onnxperf.core.record import Record, TestKey
-from pytest_onnxperf.core.results import Machine, Results, Run, Test
+from pytest_onnxperf.core.results import Machine, Results, Run, Test, TimeSpent
 from pytest_onnxperf.core.results_build import comparison_of, measurement_of
 from pytest_onnxperf.core.roofline import Ceilings, RooflineRow
 from pytest_onnxperf.core.sample import Sample
+from pytest_onnxperf.core.stages import Held
 from pytest_onnxperf.core.tokens import Generation, generation_distributions
 from tests.records import CPU, CUDA, MS, facts, record
 
@@ -99,6 +101,16 @@ def generator_record(tokens: int = 300) -> Record:
         warnings=("few tokens",),
         rounds=3,
     )
+
+
+def gpu() -> GpuState:
+    """A GPU of which everything is known."""
+    return GpuState(
+        name="NVIDIA H200", uuid_hash="0123456789ab", driver="570.1", mig="off", power_limit_w=700.0,
+        max_clock_mhz=1980, clock_before_mhz=345, clock_during_mhz=1755, clock_after_mhz=1980,
+        throttled={"power cap": 1 / 3}, temperature_c=63, memory_before_bytes=512 << 20, memory_peak_bytes=3 << 30,
+        utilisation_ratio=2 / 3, other_processes=1, other_use_ratio=0.25,
+    )  # fmt: skip
 
 
 def explanation() -> Explanation:
@@ -226,7 +238,11 @@ def everything() -> Results:
     return Results(
         runs=(
             run(
-                test_of("tests/test_a.py::test_a", session_outcome()),
+                test_of(
+                    "tests/test_a.py::test_a",
+                    session_outcome(gpu=gpu(), machine=MachineState("powersave", 1.5, 1 / 3, 0.25, 2)),
+                    spent=(TimeSpent(label="again", stages_s={"load": 1.5}, held=(Held("cpu", 1.5, 2.5),)),),
+                ),
                 test_of(
                     f"tests/test_a.py::test_g[{HOSTILE}]", generator_outcome(), outcome="failed", is_breach=True,
                     message=HOSTILE,

@@ -65,22 +65,29 @@ class GpuState:
     """A GPU before, while and after rounds were timed; None where NVML does not say."""
 
     name: str
+    """As the driver gives it."""
     uuid_hash: str
     """Tells two cards apart, and is not the card's number."""
     driver: str = ""
+    """Its version."""
     mig: str = ""
     """`on` or `off`; empty where the card has none."""
     power_limit_w: float | None = None
+    """That is enforced."""
     max_clock_mhz: int | None = None
+    """Of the streaming multiprocessors, as the other clocks."""
     clock_before_mhz: int | None = None
+    """Before the first process was started."""
     clock_during_mhz: int | None = None
-    """Median."""
+    """Median while rounds were timed."""
     clock_after_mhz: int | None = None
+    """After the last process had ended."""
     throttled: Mapping[str, float] = field(default_factory=dict)
     """Reason -> share of the readings while rounds were timed, 0 to 1."""
     temperature_c: int | None = None
     """The highest."""
     memory_before_bytes: int | None = None
+    """Of all processes, before the first of ours."""
     memory_peak_bytes: int | None = None
     """Of all processes."""
     utilisation_ratio: float | None = None

@@ -65,3 +65,5 @@ class ReportedTest:
     """Of its file, from pytest's root directory."""
     line: int = 1
     """Where the test begins in it, from 1."""
+    duration_s: float = 0.0
+    """Of setup, call and teardown."""

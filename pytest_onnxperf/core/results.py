@@ -2,7 +2,8 @@
 
 The file is a contract with other programs. `results.schema.json` in this package is made of this module, field texts
 included, and a test compares the two. A field may be added with a default; anything else that changes the form raises
-`SCHEMA`. Numbers have at most six significant digits, and none is NaN or infinite: what cannot be told is left out.
+`SCHEMA`. Numbers, but for moments, have at most six significant digits, and none is NaN or infinite: what cannot be
+told is left out.
 
 What grows with the model or with the rounds is bounded: a distribution has one number for each of `quantiles`, inter-
 token latencies at most `MOST_POINTS` points a process, tables at most `MOST_ROWS` rows. What is cut says how much.
@@ -17,12 +18,24 @@ import msgspec
 from .matrix_place import MatrixPlace
 from .results_measured import AbComparison, Measurement
 from .sample import QUANTILES
+from .stages import Held
 
 SCHEMA: Final = 1
 MOST_TEXT: Final = 8000
 """Characters of a message; a choice: ten times a failure of one budget."""
 
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
+
+
+class TimeSpent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where the time of one measurement or comparison went, also of one that failed."""
+
+    label: str = ""
+    """Its label."""
+    stages_s: dict[str, float]
+    """`load`, `warm-up`, `timed rounds`, ... -> seconds; all of them together are the whole."""
+    held: tuple[Held, ...] = ()
+    """When it held which device; no two of one device overlap."""
 
 
 class Test(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +57,8 @@ class Test(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In the order of the calls."""
     comparisons: tuple[AbComparison, ...] = ()
     """In the order of the calls."""
+    spent: tuple[TimeSpent, ...] = ()
+    """In the order of the ends."""
     matrix: MatrixPlace | None = None
     """Where it stands in a matrix; null for a test of none."""
 

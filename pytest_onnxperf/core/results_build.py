@@ -10,6 +10,7 @@ from .advice import advice_for
 from .advice_detect import Situation
 from .metrics import METRIC
 from .results_build_facts import explanation_of, facts_of, finite, ms, op_changes_of, rounded
+from .results_build_state import gpu_of, machine_of
 from .results_judged import Against, Baseline, Budget, Comparison, LimitState, Requirement, Turns
 from .results_measured import (
     MOST_POINTS,
@@ -115,6 +116,8 @@ def _record_of(record: Record, **judged: object) -> Measurement:
         phases=phases,
         not_measured=dict(record.not_measured),
         disturbance=record.disturbance,
+        gpu=None if record.gpu is None else gpu_of(record.gpu),
+        machine=None if record.machine is None else machine_of(record.machine),
         other_load_ratio=rounded(record.other_load_ratio),
         warnings=record.warnings,
         **judged,  # type: ignore[arg-type]  # fields of the same struct, from the functions here

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from .device_state import GpuState, MachineState
 from .results_facts import Explanation, Facts, OpChanges
 from .results_judged import Against, Baseline, Budget, Comparison, Requirement
 
@@ -125,6 +126,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """What to do, where the test fails."""
     disturbance: str = ""
     """What else used the device meanwhile."""
+    gpu: GpuState | None = None
+    """Of an NVIDIA GPU that NVML tells of, where something was timed."""
+    machine: MachineState | None = None
+    """Of the CPU, where something was timed."""
     other_load_ratio: float = 0.0
     """Share of the usable CPU cores that others used meanwhile, 0 to 1."""
     warnings: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,12 +44,30 @@ class Doing:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A time in which nobody else measured on a device."""
+
+    device: str
+    """`cpu`, `cuda-0`: the name of its lock."""
+    begin_s: float
+    """Seconds since 1970, UTC."""
+    end_s: float
+    """Seconds since 1970, UTC."""
+
+
+Tell = Callable[[Doing | Held], None]
+"""Hears of each new stage, about twice a second of the one that goes on, and of the times that a device was held."""
+
+
+@dataclass(frozen=True, slots=True)
 class Spent:
     """Where the time of one measurement went, also of one that failed. Plain data, so that it can cross a worker."""
 
     key: TestKey
     stages_s: Mapping[str, float]
     """Stage -> seconds; all of them together are the whole."""
+    held: tuple[Held, ...] = ()
+    """When it held which device, in the order of the ends."""
 
     @property
     def total_s(self) -> float:

@@ -40,8 +40,8 @@ def state_lines(gpu: GpuState | None, why_no_gpu: str, machine: MachineState, co
         yield f"CPU {', '.join(parts)}"
 
 
-def measured_line(gpu: GpuState) -> str:
-    """Return what -v says of the GPU while a measurement was timed."""
+def measured_text(gpu: GpuState) -> str:
+    """Return what is known of the GPU while a measurement was timed."""
     clocks = ", ".join(
         f"{clock} {when}"
         for clock, when in (
@@ -61,7 +61,7 @@ def measured_line(gpu: GpuState) -> str:
         parts.append(f"clock held back by {reasons} of the readings")
     if gpu.other_processes:
         parts.append(f"{gpu.other_processes} other process{'es' if gpu.other_processes != 1 else ''} on it")
-    return f"GPU: {'; '.join(parts)}"
+    return "; ".join(parts)
 
 
 def _parts(gpu: GpuState) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pytest_onnxperf.core.states import State
 from pytest_onnxperf.core.units import quantity
 
 from .against import table_lines
-from .device_state import measured_line
+from .device_state import measured_text
 from .explanation import attention_lines, explanation_lines
 from .wrap import WIDTH, wrapped
 
@@ -169,7 +169,7 @@ def _details(outcome: Outcome) -> Iterator[str]:
     record, verdict = outcome.record, outcome.verdict
     yield f"{record.key.module}::{record.key.entry}: {record.rounds} rounds, {record.threads} threads"
     if record.gpu is not None:
-        yield f"  {measured_line(record.gpu)}"
+        yield f"  GPU: {measured_text(record.gpu)}"
     for limit in verdict.limits:
         yield f"  {limit.state}: {limit.key} {limit.actual} (budget {limit.limit})".rstrip()
     for comparison in verdict.comparisons:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_onnxperf.core.record import Record, TestKey
-    from pytest_onnxperf.core.stages import Doing
+    from pytest_onnxperf.core.stages import Tell
 
     from .against import Reference
     from .plan import Plan, Profiled, Subject, Timing
@@ -40,9 +40,7 @@ caches and pays 0.2 ms, twice the time of a small model, of which a slowdown of 
 class _Arm(Measurement):
     """What both arms do."""
 
-    def __init__(
-        self, subject: Subject, plan: Plan, directory: Path, progress: Callable[[Doing], None], reference: Reference
-    ) -> None:
+    def __init__(self, subject: Subject, plan: Plan, directory: Path, progress: Tell, reference: Reference) -> None:
         super().__init__(subject, replace(plan, references=None), directory, progress)
         self._reference = reference
         self.timings: list[Timing] = []
@@ -92,7 +90,7 @@ class AgainstMeasurement(_Arm):
         counterpart: Subject,
         plan: Plan,
         directory: Path,
-        progress: Callable[[Doing], None],
+        progress: Tell,
         *,
         reference: Reference,
         floor_ratio: float,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +20,7 @@ from pytest_onnxperf.core.stages import Stage
 
 from .child.element_types import element_type_of
 from .generator_job import GeneratorJob
-from .lock import claimed, device_name
+from .lock import device_name
 from .measure import CONFIRMATIONS, Measurement, inline_worker
 from .pair_process import metrics_of, named, timed_process
 from .process import ProcessWorker
@@ -30,12 +29,12 @@ from .stages import Stages
 from .state_meter import StateMeter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pytest_onnxperf.core.record import Record, TestKey
-    from pytest_onnxperf.core.stages import Doing
+    from pytest_onnxperf.core.stages import Tell
 
     from .inline import Kind
     from .pair_process import Job, PairProcess, Tolerances
@@ -54,7 +53,7 @@ class AbMeasurement:
         candidate: Job,
         plan: Plan,
         directory: Path,
-        progress: Callable[[Doing], None],
+        progress: Tell,
     ) -> None:
         """Take the jobs, both of one kind; of sessions the reference has the feeds, or the shapes to make them of."""
         self._jobs: dict[str, Job] = {REFERENCE: reference, CANDIDATE: candidate}
@@ -186,7 +185,7 @@ class AbMeasurement:
     def _claimed(self) -> Iterator[None]:
         with ExitStack() as stack:
             for device in sorted({_device(job) for job in self._jobs.values()}):
-                stack.enter_context(claimed(device, partial(self._stages.at, Stage.WAITING, f"`{device}`")))
+                stack.enter_context(self._stages.alone_on(device))
             yield
 
     def _worker(self) -> AbstractContextManager[Worker]:

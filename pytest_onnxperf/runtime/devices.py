@@ -9,12 +9,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.environment import cpu_device, slug
+from pytest_onnxperf.core.visible_gpus import alike
 
 from .child.machine import cores
 from .lock import device_name
+
+if TYPE_CHECKING:
+    from .nvml import Nvml
 
 NVIDIA: Final = ("cuda", "tensorrt", "trt-rtx")
 
@@ -50,6 +54,20 @@ def describe_device(execution_provider: str, provider_options: Mapping[str, obje
         return Device("SwiftShader (software Vulkan device)", "swiftshader")
     gpu = _nvidia("0") if execution_provider in ("webgpu", "dml") else None
     return gpu or Device(f"unknown {execution_provider} device", f"unknown-{slug(execution_provider)}-device")
+
+
+def visible_gpus(nvml: Nvml, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the GPUs that CUDA shows a process, as `CUDA_VISIBLE_DEVICES` names them: those of the model of the first.
+
+    Args:
+        nvml: Without an answer there are none.
+        environment: Environment variables; `CUDA_VISIBLE_DEVICES` is read.
+    """
+    given = environment.get("CUDA_VISIBLE_DEVICES")
+    every = map(str, range(len(nvml.devices))) if given is None else map(str.strip, given.split(","))
+    names = [name for name in every if name]
+    found = [nvml.device(name if name.isdigit() else slug(name)) for name in names]
+    return alike(names, [nvml.text("nvmlDeviceGetName", device) if device is not None else "" for device in found])
 
 
 def _is_software_vulkan() -> bool:

@@ -23,7 +23,7 @@ from pytest_onnxperf.core.stages import Stage
 from .devices import NVIDIA, describe_device
 from .explaining import Explainer
 from .inline import InlineWorker, Kind
-from .lock import claimed, device_name
+from .lock import device_name
 from .process import ProcessWorker
 from .stages import Stages
 from .state_meter import StateMeter
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_onnxperf.core.roofline import Ceilings
-    from pytest_onnxperf.core.stages import Doing
+    from pytest_onnxperf.core.stages import Tell
 
     from .plan import Plan, Profiled, Subject, Timing, Worker
 
@@ -51,7 +51,7 @@ _Found = TypeVar("_Found")
 class Measurement:
     """Measures one subject. Files of its processes lie in `directory`, the caller removes it."""
 
-    def __init__(self, subject: Subject, plan: Plan, directory: Path, progress: Callable[[Doing], None]) -> None:
+    def __init__(self, subject: Subject, plan: Plan, directory: Path, progress: Tell) -> None:
         self._subject, self._plan, self._directory = subject, plan, directory
         self._stages = Stages(progress)
         self._started = 0
@@ -73,7 +73,7 @@ class Measurement:
         subject, plan = self._subject, self._plan
         size_bytes = subject.size_bytes()
         device = device_name(subject.provider.short, subject.provider_options, os.environ)
-        with claimed(device, lambda: self._stages.at(Stage.WAITING, f"`{device}`")):
+        with self._stages.alone_on(device):
             if plan.timing:
                 self._state.begin()
             timings = [self._timed() for _ in range(plan.processes)] if plan.timing else []
@@ -101,10 +101,7 @@ class Measurement:
         name = record.environment.device
         explainer = Explainer(subject, profiled.traces, record.facts, record.options, versions, known, name)
         device = device_name(subject.provider.short, subject.provider_options, os.environ)
-        with (
-            claimed(device, lambda: self._stages.at(Stage.WAITING, f"`{device}`")),
-            self._stages.whole(Stage.EXPLAIN),
-        ):
+        with self._stages.alone_on(device), self._stages.whole(Stage.EXPLAIN):
             return explainer.explain(
                 self._directory,
                 timeout_s=self._plan.timeout_s,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pytest_onnxperf.core.stages import Doing, Stage
+from pytest_onnxperf.core.stages import Doing, Held, Stage
+
+from .lock import claimed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from pytest_onnxperf.core.stages import Tell
 
 _STAGES: Final = {
     "hello": Stage.LOAD,
@@ -27,8 +33,8 @@ _STAGES: Final = {
 class Stages:
     """The stages of one measurement, whichever of its processes is at work."""
 
-    def __init__(self, tell: Callable[[Doing], None] = lambda _: None) -> None:
-        """Begin; `tell` hears each new stage, and about twice a second the one that goes on."""
+    def __init__(self, tell: Tell = lambda _: None) -> None:
+        """Begin; `tell` hears of all."""
         self._tell = tell
         self._doing: Doing | None = None
         self._whole: Stage | None = None
@@ -45,14 +51,31 @@ class Stages:
         self._doing = Doing(self._whole or stage, details)
         self._tell(self._doing)
 
-    def relay(self, doing: Doing) -> None:
+    def relay(self, told: Doing | Held) -> None:
         """Hear of another measurement that is part of this one."""
-        self.at(doing.stage, *doing.details)
+        if isinstance(told, Held):
+            self._tell(told)
+        else:
+            self.at(told.stage, *told.details)
 
     def tick(self) -> None:
         """Say that the stage goes on."""
         if self._doing is not None:
             self._tell(self._doing)
+
+    @contextmanager
+    def alone_on(self, device: str) -> Iterator[None]:
+        """Hold the lock of a device, and wait for it first where another has it.
+
+        Raises:
+            MeasurementError: There can be no lock.
+        """
+        with claimed(device, partial(self.at, Stage.WAITING, f"`{device}`")):
+            begin_s = time.time()
+            try:
+                yield
+            finally:
+                self._tell(Held(device, begin_s, time.time()))
 
     @contextmanager
     def whole(self, stage: Stage) -> Iterator[None]:

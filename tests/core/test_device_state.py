@@ -12,7 +12,7 @@ from pytest_onnxperf.core.device_state import (
     idle_hint,
     summed_up,
 )
-from pytest_onnxperf.report.device_state import measured_line, state_lines
+from pytest_onnxperf.report.device_state import measured_text, state_lines
 
 GPU = GpuState("NVIDIA H200", "4f2a")
 IDLE = GpuReading()
@@ -142,7 +142,7 @@ def test_the_line_of_a_measurement() -> None:
         [],
         GpuReading(1980, 0, 50, 1 << 20, 0.0, 1),
     )
-    assert measured_line(state) == (
-        "GPU: clock 345 before, 1755 meanwhile, 1980 after MHz; busy 90 % of the time; 61 C; 1 MiB in use before, "
+    assert measured_text(state) == (
+        "clock 345 before, 1755 meanwhile, 1980 after MHz; busy 90 % of the time; 61 C; 1 MiB in use before, "
         "1024 MiB at peak; clock held back by power cap 100 % of the readings; 1 other process on it"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 import inspect
 import json
 from pathlib import Path
@@ -13,23 +14,31 @@ import jsonschema
 import msgspec
 import pytest
 
-from pytest_onnxperf.core import matrix_place, results, results_facts, results_judged, results_measured
+from pytest_onnxperf.core import (
+    device_state,
+    matrix_place,
+    results,
+    results_facts,
+    results_judged,
+    results_measured,
+    stages,
+)
 from pytest_onnxperf.core.results_text import write_results
 from tests.results import everything
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
 PATH: Final = Path(results.__file__).parent.parent / "results.schema.json"
-MODULES: Final = (matrix_place, results, results_facts, results_judged, results_measured)
+MODULES: Final = (device_state, matrix_place, results, results_facts, results_judged, results_measured, stages)
 
 
-def field_texts() -> dict[str, dict[str, str]]:
+def field_texts(structs: Container[str]) -> dict[str, dict[str, str]]:
     """Struct -> field -> the text that stands under it."""
     found: dict[str, dict[str, str]] = {}
     for module in MODULES:
         for node in ast.parse(inspect.getsource(module)).body:
-            if not isinstance(node, ast.ClassDef):
+            if not isinstance(node, ast.ClassDef) or node.name not in structs:
                 continue
             for field, text in zip(node.body, node.body[1:], strict=False):
                 if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
@@ -42,7 +51,7 @@ def field_texts() -> dict[str, dict[str, str]]:
 def generated() -> dict[str, Any]:
     """The schema of the structs, with the texts of their fields."""
     (schema,), parts = msgspec.json.schema_components([results.Results], ref_template="#/$defs/{name}")
-    for struct, fields in field_texts().items():
+    for struct, fields in field_texts(parts).items():
         for name, text in fields.items():
             parts[struct]["properties"][name]["description"] = text
     document = {
@@ -82,14 +91,16 @@ def test_a_file_with_something_in_every_field_is_valid() -> None:
 def test_the_file_that_these_tests_take_has_something_in_every_field() -> None:
     filled = set(fields_set(everything()))
 
-    assert [f"{struct}.{name}" for struct, fields in field_texts().items() for name in fields
+    structs = json.loads(PATH.read_text("utf-8"))["$defs"]
+    assert [f"{struct}.{name}" for struct, fields in structs.items() for name in fields["properties"]
             if (struct, name) not in filled] == []  # fmt: skip
 
 
 def fields_set(value: object) -> Iterator[tuple[str, str]]:
     """Yield struct and field of every value that is not the default of its field."""
-    if isinstance(value, msgspec.Struct):
-        for field in msgspec.structs.fields(value):
+    if isinstance(value, msgspec.Struct) or dataclasses.is_dataclass(value):
+        fields = msgspec.structs.fields(value) if isinstance(value, msgspec.Struct) else dataclasses.fields(value)
+        for field in fields:
             inner = getattr(value, field.name)
             if inner not in (field.default, None, "", (), {}) or field.name in ("schema", "quantiles"):
                 yield type(value).__name__, field.name

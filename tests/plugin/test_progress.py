@@ -213,4 +213,4 @@ def test_all_the_time_of_a_measurement_goes_to_its_stages(pytester: pytest.Pytes
     progress.tell(Doing(Stage.ROUNDS, ("20 rounds",)))
     progress.tell(Doing(Stage.LOAD))
 
-    assert progress.end() == {Stage.LOAD: 1.0 + 4.0, Stage.ROUNDS: 2.0 + 3.0}
+    assert progress.end() == ({Stage.LOAD: 1.0 + 4.0, Stage.ROUNDS: 2.0 + 3.0}, ())

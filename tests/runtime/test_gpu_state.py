@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from hashlib import sha256
@@ -13,13 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests import nvml_stub
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-pytest.importorskip("pynvml", reason="needs nvidia-ml-py, as the test extra brings it")
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux") or shutil.which("cc") is None, reason="needs Linux and a compiler, cc"
-)
 
 ROOT: Final = Path(__file__).parents[2]
 HEALTHY: Final = {
@@ -52,11 +48,7 @@ nvml = Nvml()
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("nvml")
-    source = Path(__file__).parents[1] / "nvml_stub.c"
-    target = directory / "libnvidia-ml.so.1"
-    subprocess.run(["cc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(target), str(source)], check=True)
-    return directory
+    return nvml_stub.built(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

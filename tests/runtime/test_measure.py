@@ -16,7 +16,7 @@ from pytest_onnxperf.core.errors import MeasurementError, ModelError, OnnxPerfEr
 from pytest_onnxperf.core.profile_json import read_profile
 from pytest_onnxperf.core.providers import provider_of
 from pytest_onnxperf.core.record import Record, TestKey
-from pytest_onnxperf.core.stages import Doing, Stage
+from pytest_onnxperf.core.stages import Doing, Held, Stage
 from pytest_onnxperf.runtime.arrays import as_arrays
 from pytest_onnxperf.runtime.measure import CONFIRMATIONS, Measurement
 from pytest_onnxperf.runtime.model_files import model_files
@@ -431,7 +431,7 @@ def test_an_ep_that_takes_no_node_of_the_model_is_an_error(measure: Callable[...
 
 
 def test_who_measures_hears_what_is_done_and_that_a_device_is_waited_for(mlp: Path, tmp_path: Path) -> None:
-    said: list[Doing] = []
+    said: list[Doing | Held] = []
     model = models.loop_model(tmp_path / "endless.onnx", trips=10**12)
     job = SessionJob(model, model.name, provider_of("cpu"), shapes={"batch": 1})
     measurement = Measurement(job, Plan(**{**PLAN, "timeout_s": 4.0}), tmp_path / "files", said.append)
@@ -439,4 +439,4 @@ def test_who_measures_hears_what_is_done_and_that_a_device_is_waited_for(mlp: Pa
     with pytest.raises(MeasurementError, match="ended after 4 s"):
         measurement.record(TestKey("test_a.py", "test_a"), lambda _: False)
 
-    assert {doing.stage for doing in said} - {Stage.WAITING} == {Stage.LOAD, Stage.WARM_UP}
+    assert {doing.stage for doing in said if isinstance(doing, Doing)} - {Stage.WAITING} == {Stage.LOAD, Stage.WARM_UP}

@@ -23,7 +23,7 @@ import pytest
 
 import pytest_onnxperf.runtime.child
 from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderError, SettingError
-from pytest_onnxperf.core.stages import Doing, Stage
+from pytest_onnxperf.core.stages import Doing, Held, Stage
 from pytest_onnxperf.runtime.arrays import as_arrays
 from pytest_onnxperf.runtime.inline import InlineWorker
 from pytest_onnxperf.runtime.process import ProcessWorker
@@ -293,7 +293,7 @@ def test_a_call_after_a_crash_says_the_same_again(
 def test_an_endless_run_is_ended_at_the_timeout_and_said_to_be_alive_until_then(
     worker: Callable[..., ProcessWorker], tmp_path: Path
 ) -> None:
-    ticks: list[Doing] = []
+    ticks: list[Doing | Held] = []
     model = models.loop_model(tmp_path / "endless.onnx", **ENDLESS)
     with (
         worker(timeout_s=3, stages=Stages(ticks.append)) as process,

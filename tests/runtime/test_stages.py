@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pytest_onnxperf.core.stages import Doing, Stage
+import contextlib
+import time
+
+from pytest_onnxperf.core.stages import Doing, Held, Stage
 from pytest_onnxperf.runtime.stages import Stages
 
 
 def test_a_step_begins_a_stage_and_others_belong_to_the_stage_before_them() -> None:
-    told: list[Doing] = []
+    told: list[Doing | Held] = []
     stages = Stages(told.append)
 
     for command in ("hello", "open", "make_feeds", "warm_up", "block", "close"):
@@ -17,7 +20,7 @@ def test_a_step_begins_a_stage_and_others_belong_to_the_stage_before_them() -> N
 
 
 def test_how_far_a_stage_is_stays_said_until_the_next() -> None:
-    told: list[Doing] = []
+    told: list[Doing | Held] = []
     stages = Stages(told.append)
 
     stages.step("paired")
@@ -30,7 +33,7 @@ def test_how_far_a_stage_is_stays_said_until_the_next() -> None:
 
 
 def test_what_is_one_whole_has_one_stage_whatever_its_steps_and_parts() -> None:
-    told: list[Doing] = []
+    told: list[Doing | Held] = []
     stages = Stages(told.append)
     part = Stages(stages.relay)
 
@@ -49,8 +52,24 @@ def test_what_is_one_whole_has_one_stage_whatever_its_steps_and_parts() -> None:
 
 
 def test_nothing_is_told_before_the_first_step() -> None:
-    told: list[Doing] = []
+    told: list[Doing | Held] = []
 
     Stages(told.append).tick()
 
     assert told == []
+
+
+def test_who_listens_hears_when_a_device_was_held_also_of_a_part_and_of_one_that_failed(own_locks: None) -> None:
+    told: list[Doing | Held] = []
+    part = Stages(Stages(told.append).relay)
+
+    begin_s = time.time()
+    with contextlib.suppress(ZeroDivisionError), part.alone_on("cpu"):
+        part.step("open")
+        _ = 1 / 0
+
+    doing, held = told
+    assert doing == Doing(Stage.LOAD)
+    assert isinstance(held, Held)
+    assert held.device == "cpu"
+    assert begin_s <= held.begin_s <= held.end_s <= time.time()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.units import quantity
+from pytest_onnxperf.report.device_state import measured_text
 
 from .checked import broken_of, fact_table, label_of, metric_table, remarks
 from .history import history
@@ -137,6 +138,10 @@ def _environment(measurement: Measurement) -> Iterator[tuple[str, str]]:
     yield "timing", f"{measurement.rounds} rounds in {measurement.processes} processes"
     yield "threads", str(measurement.threads or "as the session options say")
     yield from measurement.options.items()
+    if measurement.gpu is not None:
+        yield "GPU", measured_text(measurement.gpu)
+    if measurement.machine is not None:
+        yield from measurement.machine.recorded.items()
     if baseline is not None:
         yield "baseline", f"{baseline.path}, {f'of {baseline.date}' if baseline.date else 'no entry'}"
         if baseline.other_environment:
