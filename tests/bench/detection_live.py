@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_onnxperf.core.paired import TESTED
 from pytest_onnxperf.core.providers import provider_of
+from pytest_onnxperf.runtime.child import reference
 from pytest_onnxperf.runtime.generator_job import GeneratorJob
 from pytest_onnxperf.runtime.process import ProcessWorker
 from pytest_onnxperf.runtime.session_job import SessionJob
@@ -45,7 +46,7 @@ def measure(directory: Path, processes: int) -> None:
         directory: Where the file goes.
         processes: Of each model.
     """
-    sizes: _Sizes = {"compute": {}, "memory": {}}
+    sizes: _Sizes = {kind: {} for kind in reference.KINDS}
     with tempfile.TemporaryDirectory() as temporary:
         paths = {blocks: models.slow_model(Path(temporary) / f"{blocks}.onnx", blocks=blocks) for blocks in BLOCKS}
 
@@ -66,7 +67,7 @@ def measure_decoders(directory: Path, processes: int) -> None:
         processes: Of each decoder.
     """
     sizes: dict[str, dict[str, _Sizes]] = {
-        width: {phase: {"compute": {}, "memory": {}} for phase in ("ttft", "decode")} for width in WIDTHS
+        width: {phase: {kind: {} for kind in reference.KINDS} for phase in ("ttft", "decode")} for width in WIDTHS
     }
     with tempfile.TemporaryDirectory() as temporary:
         decoders = [(width, layers) for width in WIDTHS for layers in LAYERS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -15,17 +16,18 @@ from pytest_onnxperf.core.reference_fit import FEWEST_FOR_A_MIX, MIX, NONE, appl
 
 
 def processes(count: int, weights: dict[str, float], seed: int = 0, own: float = 0.002) -> list[Paired]:
-    """Processes on a machine whose clock and memory move apart; the tested time feels them by `weights`."""
+    """Processes on a machine whose resources move apart; the tested time feels them by `weights`."""
     generator = random.Random(seed)
+    kinds = sorted({"compute", "memory", *weights})
     found = []
     for _ in range(count):
-        felt = {"compute": generator.gauss(0, 0.05), "memory": generator.gauss(0, 0.05)}
+        felt = {kind: generator.gauss(0, 0.05) for kind in kinds}
         tested = sum(weight * felt[kind] for kind, weight in weights.items()) + generator.gauss(0, own)
         found.append(Paired(math.exp(tested) * 1e6, {kind: math.exp(each) * 1e5 for kind, each in felt.items()}, 0.0))
     return found
 
 
-@pytest.mark.parametrize("kind", ["compute", "memory"])
+@pytest.mark.parametrize("kind", ["compute", "dispatch", "memory"])
 def test_the_kind_that_the_model_feels_is_chosen(kind: str) -> None:
     fit = best_reference(processes(5, {kind: 1.0}))
     assert (fit.kind, fit.weights) == (kind, {kind: 1.0})
@@ -44,6 +46,13 @@ def test_a_mix_needs_enough_processes() -> None:
     assert best_reference(processes(FEWEST_FOR_A_MIX - 1, both)).kind != MIX
     fit = best_reference(processes(FEWEST_FOR_A_MIX, both))
     assert (fit.kind, fit.fitted_weights) == (MIX, 2)
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(("compute", "dispatch", "memory"), 2)))
+def test_a_mix_is_of_the_two_that_explain_most(pair: tuple[str, str]) -> None:
+    both = {"compute": 0.0, "dispatch": 0.0, "memory": 0.0, **dict.fromkeys(pair, 0.5)}
+    fit = best_reference(processes(12, both))
+    assert (fit.kind, set(fit.weights), fit.fitted_weights) == (MIX, set(pair), 2)
 
 
 @pytest.mark.parametrize("count", [1, 2])

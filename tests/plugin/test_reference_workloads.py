@@ -67,5 +67,5 @@ def test_an_update_takes_the_kinds_of_its_ep_whatever_stood_there(recorded: Suit
     result.assert_outcomes(passed=1)
     assert "raw times" not in result.stdout.str()
     (entry,) = recorded.entries().values()
-    assert set(entry["references"]["latency_p50"]) == {"compute", "memory"}
-    assert set(entry["paired"]["latency_p50"]) == {"tested", "compute", "memory"}
+    assert set(entry["references"]["latency_p50"]) == {"compute", "dispatch", "memory"}
+    assert set(entry["paired"]["latency_p50"]) == {"tested", "compute", "dispatch", "memory"}

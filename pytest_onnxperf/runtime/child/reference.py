@@ -1,12 +1,15 @@
 """The CPU's reference workload: a fixed piece of work beside each tested round, which feels what happens to both.
 
-It is no part of ONNX Runtime, so that what got slower there does not cancel. Two kinds, since neighbours take away two
-things: `compute`, products of matrices that stay in the cache, and `memory`, a matrix-vector product that walks through
-a buffer larger than the last level cache. Both in numpy, on one thread (the caller sets the variables of the BLAS).
+It is no part of ONNX Runtime, so that what got slower there does not cancel. Three kinds, since neighbours take away
+three things: `compute`, products of matrices that stay in the cache; `memory`, a matrix-vector product that walks
+through a buffer larger than the last level cache; and `dispatch`, calls of many small functions, which wait for
+instructions and branches as a runtime does between the nodes of a small model. All in numpy, on one thread (the caller
+sets the variables of the BLAS).
 """
 
 from __future__ import annotations
 
+import platform
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +18,11 @@ import numpy as np
 from .ceilings import last_level_cache_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 VERSION = 1
 """Of what is computed: a change of it makes old ratios incomparable."""
-KINDS = ("compute", "memory")
+KINDS = ("compute", "dispatch", "memory")
 
 _SMALL, _LARGE = 32, 128
 """Extents of the matrices: a product of 128 x 128 keeps three of them in 192 KiB, which fits any second level cache."""
@@ -27,6 +30,11 @@ _LARGE_FROM_NS = 200_000
 _COLUMNS = 1024
 _ROW_BYTES = 4 * _COLUMNS
 _LEAST_BUFFER_BYTES, _MOST_BUFFER_BYTES = 64 << 20, 512 << 20
+_FUNCTIONS = (
+    "add", "subtract", "multiply", "maximum", "minimum", "negative", "square", "absolute", "sign", "floor", "sqrt",
+    "copysign", "greater", "less", "equal", "isfinite", "heaviside", "rint", "trunc", "ceil",
+)  # fmt: skip
+"""Of numpy, on 16 elements and more: each call is its own code, and hardly any arithmetic."""
 _SEED = 0
 
 
@@ -41,8 +49,9 @@ class Reference:
         """Prepare it.
 
         Args:
-            kind: `compute` or `memory`.
-            spec: Of `compute`: `extent` and `repeats`. Of `memory`: `rows` a round, and `buffer_bytes`.
+            kind: One of `KINDS`.
+            spec: Of `compute`: `extent` and `repeats`. Of `dispatch`: `calls` a round. Of `memory`: `rows` a round, and
+                `buffer_bytes`.
         """
         self.kind, self.spec = kind, spec
         generator = np.random.Generator(np.random.PCG64(_SEED))
@@ -53,6 +62,11 @@ class Reference:
             self._b = generator.standard_normal((extent, extent), np.float32)
             self._out = np.empty_like(self._a)
             self.run = self._products
+        elif kind == "dispatch":
+            calls = list(_small_calls(generator))
+            whole, rest = divmod(spec["calls"], len(calls))
+            self._calls = [calls] * whole + [calls[:rest]]
+            self.run = self._dispatch
         else:
             rows = spec["buffer_bytes"] // _ROW_BYTES
             self._rows = np.resize(generator.standard_normal(1 << 20, np.float32), (rows, _COLUMNS))
@@ -63,6 +77,11 @@ class Reference:
     def _products(self) -> None:
         for _ in range(self.spec["repeats"]):
             np.matmul(self._a, self._b, out=self._out)
+
+    def _dispatch(self) -> None:
+        for calls in self._calls:
+            for function, inputs, out in calls:
+                function(*inputs, out=out)
 
     def _walk(self) -> None:
         rows = self.spec["rows"]
@@ -76,17 +95,33 @@ class Reference:
         return {"size": self.spec, "version": VERSION, "checksum": self._checksum()}
 
     def _checksum(self) -> str:
-        """Return what it computes, to 3 digits: another BLAS rounds otherwise, another workload is another number."""
+        """Return what it computes, to 3 digits: another BLAS rounds otherwise, another workload is another number.
+
+        The time of a small call is that of the interpreter and of numpy, so their versions say what it is.
+        """
+        if self.kind == "dispatch":
+            return f"python {platform.python_version()}, numpy {np.__version__}"
         if self.kind == "compute":
             return f"{float(np.abs(self._a @ self._b).sum()):.3g}"
         return f"{float(np.abs(self._rows[:1024] @ self._vector).sum()):.3g}"
 
 
+def _small_calls(generator: np.random.Generator) -> Iterator[tuple[Callable[..., Any], list[Any], Any]]:
+    for number, name in enumerate(_FUNCTIONS):
+        function = getattr(np, name)
+        for kind in (np.float32, np.float64):
+            inputs = [np.abs(generator.standard_normal(16 + number)).astype(kind) for _ in range(function.nin)]
+            yield function, inputs, function(*inputs)
+
+
 def calibrated(kind: str, wanted_ns: int) -> dict[str, int]:
-    """Return the size of a reference that takes about `wanted_ns` here, at least one product or one row."""
+    """Return the size of a reference that takes about `wanted_ns` here, at least one product, one call or one row."""
     if kind == "compute":
         spec = {"extent": _LARGE if wanted_ns > _LARGE_FROM_NS else _SMALL, "repeats": 1}
         return {**spec, "repeats": max(1, round(wanted_ns / usual_ns(Reference(kind, spec).run)))}
+    if kind == "dispatch":
+        probe = 2 * len(_FUNCTIONS)
+        return {"calls": max(1, round(wanted_ns * probe / usual_ns(Reference(kind, {"calls": probe}).run)))}
     wanted = max(_LEAST_BUFFER_BYTES, 4 * last_level_cache_bytes())
     buffer_bytes = min(wanted, _MOST_BUFFER_BYTES) // _ROW_BYTES * _ROW_BYTES
     rows = buffer_bytes // _ROW_BYTES
