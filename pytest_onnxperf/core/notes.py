@@ -102,6 +102,13 @@ NOTES: Final = (
         "baseline should gate is for `measure()`.",
     ),
     Note(
+        "many workers",
+        "Two measurements never hold one device at once, in whatever worker or pytest session of a user: each waits "
+        "for the lock of its device, and `spent` in the results says when which device was held. Under "
+        "`pytest -n`, where several GPUs of one model are visible, each worker's `CUDA_VISIBLE_DEVICES` begins with "
+        "a GPU of its own. Baselines, results and reports are written once, by the controller.",
+    ),
+    Note(
         "results",
         "The file of `--onnxperf-json` is valid after a kill at any moment, and beside it lies a journal then, which "
         "`export` and `merge` read too. `merge` keeps the results of several devices and versions, and refuses "
