@@ -167,6 +167,10 @@ def test_a_test_that_measured_nothing_is_there_with_the_reason(suite: Suite) -> 
         def test_nothing():
             pass
 
+        @pytest.mark.onnx_budget(max_nodes=1)
+        def test_over_and_teardown(onnx_session, broken):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+
         def test_own_failure(onnx_session):
             onnx_session("mlp.onnx").measure(shapes={"batch": 1})
             assert False, "x" * 100000
@@ -181,6 +185,7 @@ def test_a_test_that_measured_nothing_is_there_with_the_reason(suite: Suite) -> 
         "test_expected": ("xfailed", 0),
         "test_teardown": ("error", 1),
         "test_nothing": ("failed", 0),
+        "test_over_and_teardown": ("failed", 1),
         "test_own_failure": ("failed", 1),
     }
     assert tests["test_skipped"].message.startswith("demands CUDAExecutionProvider, which does not run here")
@@ -189,7 +194,7 @@ def test_a_test_that_measured_nothing_is_there_with_the_reason(suite: Suite) -> 
     assert "in teardown" in tests["test_teardown"].message
     assert "more characters" in tests["test_own_failure"].message
     assert len(tests["test_own_failure"].message) < 8100
-    assert not any(test.is_breach for test in tests.values())
+    assert [name for name, test in tests.items() if test.is_breach] == ["test_over_and_teardown"]
 
 
 def test_a_session_without_a_test_writes_a_valid_file_with_none(suite: Suite) -> None:
