@@ -54,6 +54,9 @@ def generated() -> dict[str, Any]:
     for struct, fields in field_texts(parts).items():
         for name, text in fields.items():
             parts[struct]["properties"][name]["description"] = text
+    parts["GpuState"]["properties"]["throttled"].setdefault(
+        "default", {}
+    )  # msgspec 0.19 leaves out that of a dataclass
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"pytest-onnxperf results, schema {results.SCHEMA}",
