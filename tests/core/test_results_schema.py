@@ -54,9 +54,7 @@ def generated() -> dict[str, Any]:
     for struct, fields in field_texts(parts).items():
         for name, text in fields.items():
             parts[struct]["properties"][name]["description"] = text
-    parts["GpuState"]["properties"]["throttled"].setdefault(
-        "default", {}
-    )  # msgspec 0.19 leaves out that of a dataclass
+    parts["GpuState"]["properties"]["throttled"].setdefault("default", {})  # which msgspec 0.19 leaves out
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"pytest-onnxperf results, schema {results.SCHEMA}",
