@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_onnxperf.console import SAME, write
@@ -66,7 +67,8 @@ def _add_matrix(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def _export(options: argparse.Namespace) -> int:
     from . import results_command
 
-    _put(results_command.exported(options.format, options.file, with_header=not options.no_header), options.output)
+    text = results_command.exported(options.format, options.file, with_header=not options.no_header)
+    _put(text, options.output, [options.file])
     return SAME
 
 
@@ -83,7 +85,7 @@ def _merge(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     from . import results_command
 
-    results_command.write(options.output, results_command.reported(options.files).encode())
+    results_command.write(options.output, results_command.reported(options.files).encode(), options.files)
     return SAME
 
 
@@ -91,17 +93,17 @@ def _matrix(options: argparse.Namespace) -> int:
     from . import results_command
 
     text, warnings = results_command.matrix(options.form, options.files)
-    _put(text, options.output)
+    _put(text, options.output, options.files)
     for warning in warnings:
         print(f"onnxperf: warning: {warning}", file=sys.stderr)
     return SAME
 
 
-def _put(text: str, path: Path | None) -> None:
-    """Write a text to a file, or to standard output."""
+def _put(text: str, path: Path | None, inputs: Sequence[Path]) -> None:
+    """Write a text to a file, which is none of those that were read, or to standard output."""
     from . import results_command
 
     if path is None:
         write([text.removesuffix("\n")])
     else:
-        results_command.write(path, text.encode())
+        results_command.write(path, text.encode(), inputs)

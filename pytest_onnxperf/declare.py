@@ -127,6 +127,23 @@ def is_enabled(config: pytest.Config) -> bool:
         raise pytest.UsageError(msg) from error
 
 
+_IDLE: Final = ("against", "json", "html", "markdown", "durations", "explain")
+"""Options that judge or show what a session measures."""
+
+
+def check_idle(config: pytest.Config) -> None:
+    """Refuse a command line on which they stand without --onnxperf: it would pass, and judge and write nothing.
+
+    Raises:
+        pytest.UsageError: One stands there.
+    """
+    typed = {str(argument).partition("=")[0] for argument in config.invocation_params.args}
+    idle = [OPTION[name].flag for name in _IDLE if OPTION[name].flag in typed]
+    if idle:
+        msg = f"{', '.join(idle)}: nothing is measured without --onnxperf, give it too"
+        raise pytest.UsageError(msg)
+
+
 def register_markers(config: pytest.Config) -> None:
     """Register the markers, with the lines that `pytest --markers` prints."""
     keys = ", ".join(key.name for key in KEYS)

@@ -38,7 +38,6 @@ class Hooks:
     def __init__(self, active: ActiveSession) -> None:
         self._active = active
         self.reports = Reports()
-        self._passed: set[str] = set()
         self.updated: list[str] = []
         """What an update wrote, a line each; known when the session has finished."""
         self.not_updated: list[str] = []
@@ -118,6 +117,9 @@ class Hooks:
             skip = pytest.skip.Exception(text.skip_reason(outcomes))
             item.stash[RAISED] = skip
             raise skip
+        swallowed = item.stash.get(BROKEN, None)
+        if swallowed is not None:  # a test that catches what `require` raised has not passed by that
+            raise swallowed
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -163,8 +165,6 @@ class Hooks:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the reports, on the controller where there are workers."""
         self.reports.take(report)
-        if report.when == "call":
-            (self._passed.add if report.passed else self._passed.discard)(report.nodeid)
 
     @property
     def _tests(self) -> list[TestOutcome]:
@@ -175,7 +175,7 @@ class Hooks:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the baselines of the tests that passed."""
         if self._active.settings.update and not hasattr(session.config, "workerinput"):
-            passed = [test for test in self._tests if test.nodeid in self._passed]
+            passed = [test.found for test in self.reports.tests.values() if test.ended in ("passed", "xpassed")]
             self.updated, self.not_updated = write_baselines(self._active.store, self._active.settings, passed)
             if self.not_updated and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED

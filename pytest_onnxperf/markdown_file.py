@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .declare import OPTION
+from .outputs import output_path, stopped_text
 from .report.annotations import annotation_lines
 from .report.markdown import Session, page
 from .runtime.report_file import append_summary, check_writable
@@ -54,10 +54,8 @@ class MarkdownHooks:
         self._warnings: list[str] = []
         self._is_active = not config.option.collectonly
         if settings.markdown:
-            option = OPTION["markdown"]
-            is_given = config.getoption(option.ini, None) is not None
-            self._path = (config.invocation_params.dir if is_given else config.rootpath) / settings.markdown
-            check_writable(self._path, option.flag if is_given else option.ini)
+            self._path, option = output_path(config, "markdown", settings.markdown)
+            check_writable(self._path, option)
 
     def pytest_sessionstart(self) -> None:
         """Leave no page of an earlier session, should this one be killed."""
@@ -71,7 +69,8 @@ class MarkdownHooks:
             return
         found = Session(
             tuple(self._hooks.reports.tests.values()), self._hooks.reports.tests_run, self._settings.update,
-            self._hooks.updated, self._hooks.not_updated, _STOPPED.get(pytest.ExitCode(session.exitstatus), ""),
+            self._hooks.updated, self._hooks.not_updated,
+            _STOPPED.get(pytest.ExitCode(session.exitstatus), stopped_text(session)),
         )  # fmt: skip
         if self._path is not None and not self._write(self._path, found):
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED

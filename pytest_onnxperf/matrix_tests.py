@@ -35,7 +35,8 @@ def generate(metafunc: pytest.Metafunc) -> None:
     try:
         cells = cells_of(keywords)
     except SettingError as error:
-        _fail(f"@pytest.mark.{MATRIX} at {where}: {error}")
+        msg = f"@pytest.mark.{MATRIX} at {where}: {error}"
+        raise pytest.fail.Exception(msg, pytrace=False) from None
     metafunc.parametrize(CELL, cells, ids=[cell.id for cell in cells], indirect=True)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .declare import CELL, MATRIX, add_options, is_enabled, register_markers
+from .declare import CELL, MATRIX, add_options, check_idle, is_enabled, register_markers
 from .fixtures import genai_compare as genai_compare  # a fixture is found by its name in the plugin
 from .fixtures import genai_generator as genai_generator
 from .fixtures import onnx_cell as onnx_cell
@@ -28,10 +28,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and under --onnxperf the measuring session."""
     register_markers(config)
     if not is_enabled(config):
+        check_idle(config)
         return
     from .core.errors import OnnxPerfError
     from .hooks import Hooks
     from .markdown_file import register_markdown
+    from .outputs import check_distinct
     from .session import ActiveSession
     from .settings import resolve
     from .state import ACTIVE
@@ -42,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         active = ActiveSession(config, resolve(config))
         hooks = Hooks(active)
         if not hasattr(config, "workerinput"):
+            check_distinct(config, active.settings)
             register_markdown(config, hooks, active.settings)
             if active.settings.json or active.settings.html:
                 from .results_file import ResultsHooks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .core.errors import ResultsError
+from .core.errors import ResultsError, SettingError
 from .core.matrix import run_tests_of, tables_of
 from .core.results_merge import merge
 from .core.results_text import write_results
@@ -61,14 +61,22 @@ def matrix(form: str, paths: Sequence[Path]) -> tuple[str, tuple[str, ...]]:
     return matrix_text(form, tables), warnings
 
 
-def write(path: Path, data: bytes) -> None:
+def write(path: Path, data: bytes, inputs: Sequence[Path] = ()) -> None:
     """Write a file in one step.
+
+    Args:
+        path: Where.
+        data: What.
+        inputs: Files that it may not replace.
 
     Raises:
         SettingError: No file can be written there.
         ResultsError: Its disk is full.
     """
     check_writable(path, "--output")
+    if path.resolve() in {each.resolve() for each in inputs}:
+        msg = f"--output: {path} is a file of results that is read: give another name"
+        raise SettingError(msg)
     try:
         replace_file(path, data)
     except OSError as error:

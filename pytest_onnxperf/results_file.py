@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import platform
 import time
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import pytest
+from filelock import Timeout
 
 from . import __version__
-from .core.errors import SettingError
+from .core.errors import MeasurementError
 from .core.results import MOST_TEXT, Machine, Run, Test
 from .core.results_build import comparison_of, measurement_of
 from .core.results_build_state import time_spent_of
-from .declare import OPTION, OPTIONS
+from .declare import OPTIONS
+from .outputs import output_path, stopped_text
 from .reported import CRASHED
 from .results_page import PageWriter
 from .runtime.child.machine import cores
 from .runtime.devices import describe_device
 from .runtime.git_head import git_head
+from .runtime.lock import file_lock
 from .runtime.results_disk import ResultsWriter, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from _pytest.terminal import TerminalReporter
@@ -56,19 +60,18 @@ class ResultsHooks:
             SettingError: No file can be written there.
         """
         self._files = [_file(config, name, getattr(settings, name)) for name in _WRITERS if getattr(settings, name)]
-        if len({each.path.resolve() for each in self._files}) < len(self._files):
-            both = " and ".join(OPTION[name].flag for name in _WRITERS)
-            msg = f"{both}: expected two files, got the same one twice: {self._files[0].path}"
-            raise SettingError(msg)
         self._settings = settings
         self._hooks = hooks
         self._open: set[str] = set()
         self._run: Run | None = None
+        self._locks = ExitStack()
         self._started_s = time.monotonic()
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Write a file without tests."""
         if not session.config.option.collectonly:
+            for each in self._files:
+                self._locks.enter_context(_alone(each))
             self._run = self._new_run()
             for each in self._files:
                 each.writer.begin(self._run)
@@ -90,7 +93,8 @@ class ResultsHooks:
                 self._end(nodeid)
         status = int(session.exitstatus)
         for each in self._files:
-            each.writer.end(msgspec.structs.replace(self._now(), is_complete=True, exit_status=status))
+            ended = {"is_complete": True, "exit_status": status, "stopped": stopped_text(session)}
+            each.writer.end(msgspec.structs.replace(self._now(), **ended))
         if any(each.writer.error for each in self._files) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -99,6 +103,10 @@ class ResultsHooks:
         for each in self._files if self._run is not None else ():
             why = f"COULD NOT BE WRITTEN: {each.writer.error}: " if each.writer.error else ""
             terminalreporter.write_sep("-", f"onnxperf {each.what}: {why}{each.path}")
+
+    def pytest_unconfigure(self) -> None:
+        """Let other sessions write the files."""
+        self._locks.close()
 
     def _end(self, nodeid: str) -> None:
         self._open.discard(nodeid)
@@ -144,11 +152,30 @@ def test_of(reported: ReportedTest, root: str) -> Test:
 
 
 def _file(config: pytest.Config, name: str, given: str) -> _File:
-    option = OPTION[name]
-    is_given = config.getoption(option.ini, None) is not None
-    path = (config.invocation_params.dir if is_given else config.rootpath) / given
-    check_writable(path, option.flag if is_given else option.ini)
+    path, option = output_path(config, name, given)
+    check_writable(path, option)
     return _File(_WHAT[name], path, _WRITERS[name](path))
+
+
+@contextmanager
+def _alone(file: _File) -> Iterator[None]:
+    """Keep other sessions from a file, as the later one would take away what the earlier has written.
+
+    Raises:
+        pytest.UsageError: One writes it already.
+    """
+    try:
+        lock = file_lock(file.path)
+        lock.acquire(timeout=0)
+    except Timeout:
+        msg = f"{file.path}: another session of pytest writes it: wait for its end, or give another name"
+        raise pytest.UsageError(msg) from None
+    except MeasurementError as error:
+        raise pytest.UsageError(str(error)) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _machine() -> Machine:

@@ -46,8 +46,8 @@ JUDGED: pytest.StashKey[bool] = pytest.StashKey()
 COMPARISONS: pytest.StashKey[list[AbRecord]] = pytest.StashKey()
 SPENT: pytest.StashKey[list[Spent]] = pytest.StashKey()
 """Where the time of its measurements and comparisons went, also of those that failed."""
-BROKEN: pytest.StashKey[BaseException] = pytest.StashKey()
-"""What failed a test because a comparison does not hold what it requires."""
+BROKEN: pytest.StashKey[BaseException | None] = pytest.StashKey()
+"""What failed a test because a comparison does not hold what it requires; None where nothing did."""
 _PROBE_TIMEOUT_S: Final = 120
 
 
@@ -116,6 +116,7 @@ class ActiveSession:
         item.stash[OUTCOMES] = []
         item.stash[COMPARISONS] = []
         item.stash[SPENT] = []
+        item.stash[BROKEN] = None
         item.stash[JUDGED] = False
         item.stash[BUDGETS] = budgets_of(item)
         item.stash[SETTINGS] = settings_of(item, self.settings)

@@ -131,6 +131,21 @@ def test_a_file_that_cannot_be_read_is_exit_code_2_with_the_reason(
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.parametrize("command", [["export", "csv"], ["report"], ["matrix", "--csv"]])
+def test_what_is_read_is_not_replaced_by_another_form_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    given = file(tmp_path / "r.json", everything())
+    before = (tmp_path / "r.json").read_bytes()
+    link = tmp_path / "link"
+    link.symlink_to(given)
+
+    for output in (given, str(link)):
+        assert main([*command, given, "-o", output]) == 2
+        assert "is a file of results that is read: give another name" in capsys.readouterr().err
+    assert (tmp_path / "r.json").read_bytes() == before
+
+
 @pytest.mark.parametrize("command", [["export", "csv"], ["merge"]])
 def test_an_output_that_is_a_directory_is_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]

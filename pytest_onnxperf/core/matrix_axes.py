@@ -223,8 +223,10 @@ def _coordinates(key: str, given: object, axes: Mapping[str, Mapping[str, Any]])
             raise SettingError(msg)
         words = [word for word, each in axes[name].items() if _is_named(value, word.removeprefix(f"{name}_"), each)]
         if not words:
-            close = difflib.get_close_matches(str(value), axes[name], n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"there are: {', '.join(axes[name])}"
+            names = [word.removeprefix(f"{name}_") for word in axes[name]]
+            close = difflib.get_close_matches(str(value), names, n=1)
+            is_near = close and close[0] != str(value)  # NaN looks like itself, and is not equal
+            hint = f"did you mean `{close[0]}`?" if is_near else f"there are: {', '.join(names)}"
             msg = f"`{key}`: no value {value!r} in `{name}`, {hint}"
             raise SettingError(msg)
         found[name] = words[0]

@@ -93,6 +93,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """False while it runs, and for ever where it was killed; the tests that are there had ended."""
     exit_status: int | None = None
     """pytest's; null while it runs."""
+    stopped: str = ""
+    """Why pytest ended before its last test, as after `-x`; empty where it did not."""
     plugin_version: str
     """Of pytest-onnxperf."""
     pytest_version: str

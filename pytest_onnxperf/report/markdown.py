@@ -80,7 +80,7 @@ def _head(session: Session) -> Iterator[str]:
         yield f"**Nothing was measured.** {_why_nothing(session)}"
         return
     if empty:
-        yield f"**{_count(empty, 'test')} measured nothing**: skipped, or failed before."
+        yield f"**{_count(empty, 'test')} measured nothing**: skipped, failed before, or asked for nothing."
     lone = sum(all(each.state not in _JUDGED for each in outcome.verdict.comparisons) for outcome in outcomes)
     if lone and not session.is_updating:
         hint = "" if _is_against(session) else ": `pytest --onnxperf-update` records what is missing"

@@ -53,7 +53,9 @@ def measured_rows(test: ReportedTest) -> list[Row]:
 def _unmeasured(test: ReportedTest) -> Row:
     rank = (_FAILED, 0.0) if is_failed(test) else (_JUDGED, _UNSEEN)
     state = f"**{test.ended}**" if is_failed(test) else f"{test.ended}, **nothing measured**"
-    what = next(iter(test.message.strip().splitlines()), "")
+    lines = test.message.strip().splitlines()
+    raised = [line[1:].strip() for line in lines if line.startswith("E  ")]  # as pytest marks what an error says
+    what = next(iter([*raised, *lines]), "")
     return Row(rank, test.found.nodeid, (code(test.found.nodeid), state, code(what), *["-"] * 5))
 
 

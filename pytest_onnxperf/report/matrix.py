@@ -72,7 +72,9 @@ def _ratio(row: Row, name: str) -> str:
 def best_line(table: Table, names: Sequence[str]) -> str:
     """Say which cell is best by each metric, and which are as good."""
     found = "; ".join(_best(best) for best in table.best if best.metric in names)
-    return f"best: {found}" if found else "nothing was measured"
+    if found:
+        return f"best: {found}"
+    return "no time was measured" if any(row.metrics for row in table.rows) else "nothing was measured"
 
 
 def _best(best: Best) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"ep": ["cpu"], "reference": {"epp": "cpu"}}, "`reference`: no dimension `epp`, did you mean `ep`?"),
     ({"ep": ["cpu"], "reference": {"dtype": 1}}, "`reference`: no dimension `dtype`, there are: ep"),
     ({"ep": ["cpu", "cuda"], "reference": {"ep": "cua"}}, "`reference`: no value 'cua' in `ep`, did you mean `cuda`?"),
+    ({"k": ["a", "b"], "reference": {"k": "zzz"}}, "`reference`: no value 'zzz' in `k`, there are: a, b"),
+    ({"k": ["one", "two"], "reference": {"k": "k_one"}}, "`reference`: no value 'k_one' in `k`, did you mean `one`?"),
+    ({"pad": [math.nan, 1.0], "reference": {"pad": math.nan}}, "no value nan in `pad`, there are: nan, 1-0"),
     ({"ep": ["cpu"], "reference": "cpu"}, "`reference`: expected a dict of dimension -> value, got 'cpu'"),
     ({"ep": ["cpu", "cuda"], "reference": {"ep": "cpu"}, "exclude": [{"ep": "cpu"}]}, "leaves no cell with cpu"),
 ]  # fmt: skip

@@ -101,6 +101,27 @@ def test_one_model_under_two_settings(suite: Suite, pace: Callable[..., None]) -
     assert "reference: disable" in result.stdout.str()
 
 
+@pytest.mark.parametrize("caught", ["BaseException", "pytest.fail.Exception"])
+def test_a_requirement_that_does_not_hold_fails_a_test_that_catches_it_too(
+    suite: Suite, pace: Callable[..., None], caught: str
+) -> None:
+    pace(1.5)
+    comparing(
+        suite, BOTH,
+        f"""
+        import pytest
+        with pytest.raises({caught}):
+            result.require(max_slowdown=1.02)
+        """,
+    )  # fmt: skip
+
+    result = suite.run(*INLINE)
+
+    result.assert_outcomes(failed=1)
+    assert failure(result).startswith("max_slowdown=1.02: not held")
+    result.stdout.fnmatch_lines(["PERF test_perf.py::test_compared*"])
+
+
 def test_the_text_of_a_slower_model(suite: Suite, pace: Callable[..., None]) -> None:
     pace(1.5)
     comparing(suite, BOTH, "result.require(max_slowdown=1.02)")

@@ -312,3 +312,26 @@ def test_the_name_of_the_device_makes_the_environment_key(suite: Suite) -> None:
     suite.run(*FACTS, "--onnxperf-update", "--onnxperf-device=Our runner (8 cores)").assert_outcomes(passed=1)
 
     assert suite.entries(key="our-runner-8-cores.cpu")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--onnxperf-json=r.json"], ["--onnxperf-html", "r.html"], ["--onnxperf-markdown=r.md"], ["--onnxperf-explain"],
+     ["--onnxperf-against=HEAD"], ["--onnxperf-durations=3"]],
+)  # fmt: skip
+def test_what_judges_or_shows_is_refused_where_nothing_is_measured(suite: Suite, arguments: list[str]) -> None:
+    suite.module(MEASURE)
+
+    result = suite.run(*arguments)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    flag = arguments[0].partition("=")[0]
+    result.stderr.fnmatch_lines([f"ERROR: {flag}: nothing is measured without --onnxperf, give it too"])
+
+
+def test_an_option_in_the_ini_file_is_no_fault_of_a_session_that_measures_nothing(suite: Suite) -> None:
+    suite.module(MEASURE)
+    (suite.path / "pytest.ini").write_text("[pytest]\naddopts = --onnxperf-json=r.json\nonnxperf_html = r.html\n")
+
+    suite.run().assert_outcomes(skipped=1)
+    assert not [*suite.path.glob("r.*")]

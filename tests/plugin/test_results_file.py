@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING, Final
 
@@ -10,9 +11,10 @@ import pytest
 import pytest_onnxperf.results_file  # noqa: F401 -- pytester takes away what a session in this process loads
 from pytest_onnxperf.core.results_text import read_results
 from pytest_onnxperf.core.sample import QUANTILES
+from pytest_onnxperf.runtime.lock import file_lock
 from pytest_onnxperf.runtime.results_disk import journal_of, read_file
 from tests import genai_models
-from tests.plugin.suite import FACTS, ON, OVER_AND_HELD, QUICK, TIMES
+from tests.plugin.suite import FACTS, MEASURE, ON, OVER_AND_HELD, QUICK, TIMES
 
 if TYPE_CHECKING:
     from pytest_onnxperf.core.results import Run, Test
@@ -195,6 +197,46 @@ def test_a_test_that_measured_nothing_is_there_with_the_reason(suite: Suite) -> 
     assert "more characters" in tests["test_own_failure"].message
     assert len(tests["test_own_failure"].message) < 8100
     assert [name for name, test in tests.items() if test.is_breach] == ["test_over_and_teardown"]
+
+
+def test_a_session_that_stopped_before_its_last_test_says_so(suite: Suite) -> None:
+    suite.model()
+    suite.module(OVER_AND_HELD)
+
+    suite.run(*QUICK, JSON, "-x", "--onnxperf-markdown=r.md", "--onnxperf-html=r.html").assert_outcomes(failed=1)
+
+    assert written(suite).stopped == "stopping after 1 failures"
+    assert "did not come to its end: stopping after 1 failures" in (suite.path / "r.md").read_text("utf-8")
+    assert "ended before its last test: stopping after 1 failures" in (suite.path / "r.html").read_text("utf-8")
+    suite.run(*QUICK, JSON)
+    assert not written(suite).stopped
+
+
+@pytest.mark.parametrize("kinds", list(itertools.combinations(("json", "html", "markdown"), 2)))
+def test_two_options_cannot_write_one_file(suite: Suite, kinds: tuple[str, str]) -> None:
+    suite.module(OVER_AND_HELD)
+
+    result = suite.run(*QUICK, *(f"--onnxperf-{kind}=./r" for kind in kinds))
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    first, second = (f"--onnxperf-{kind}" for kind in kinds)
+    result.stderr.fnmatch_lines([f"ERROR: {first} and {second}: expected two files, got the same one*"])
+    assert not (suite.path / "r").exists()
+
+
+def test_two_sessions_cannot_write_one_file(suite: Suite) -> None:
+    suite.model()
+    suite.module(MEASURE)
+    suite.run(*QUICK, JSON).assert_outcomes(passed=1)
+    before = (suite.path / "r.json").read_bytes()
+
+    with file_lock(suite.path / "r.json"):
+        result = suite.run_apart(*QUICK, JSON)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *r.json: another session of pytest writes it: wait for its end, or give*"])
+    assert (suite.path / "r.json").read_bytes() == before
+    suite.run(*QUICK, JSON).assert_outcomes(passed=1)
 
 
 def test_a_session_without_a_test_writes_a_valid_file_with_none(suite: Suite) -> None:

@@ -62,6 +62,8 @@ def _notes(entries: Sequence[Entry], runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         if not run.is_complete:
             yield f"The run of {started(run)} UTC did not come to its end; the tests that are here had ended."
+        elif run.stopped:
+            yield f"The run of {started(run)} UTC ended before its last test: {run.stopped}."
     if any(_measures_nothing(entry.test) for entry in entries):
         count = sum(_measures_nothing(entry.test) for entry in entries)
         yield f"{_tests(count)} measured nothing, being skipped or failing before."
