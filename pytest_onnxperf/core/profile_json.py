@@ -198,6 +198,8 @@ class _Lines:
             if event:
                 self._begun.append(event)
                 self._add_event(number, event)
+                if self.is_closed and self._begun:  # it was cut behind an array of its own
+                    self.is_closed, self._begun = False, [line]
 
     def _add_event(self, number: int, text: bytes) -> None:
         """Read one event; an event that may go on in the next line is kept."""

@@ -363,6 +363,15 @@ def test_an_event_cut_at_the_end_of_an_inner_object_is_no_event(tmp_path: Path) 
     assert [key.op_type for key in profile.all_nodes] == ["MatMul"], "the node before it"
 
 
+@pytest.mark.parametrize("name", [BASE.name, "cpu_1.15.1_nodename-newline.json"])
+def test_a_profile_that_is_cut_behind_an_array_of_an_event_is_cut(tmp_path: Path, name: str) -> None:
+    content = (DATA / name).read_bytes()
+    lengths = [at + 2 for at in range(len(content) - 3) if content[at : at + 2] == b"}]"]
+
+    assert lengths
+    assert all(read_profile(write(tmp_path, content[:length])).truncated for length in lengths)
+
+
 @IN_TMP
 @given(data=st.data())
 def test_a_prefix_yields_no_more_than_the_whole(tmp_path: Path, data: st.DataObject) -> None:
