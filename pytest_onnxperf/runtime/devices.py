@@ -15,7 +15,7 @@ from pytest_onnxperf.core.environment import cpu_device, slug
 from pytest_onnxperf.core.visible_gpus import alike
 
 from .child.machine import cores
-from .lock import device_name
+from .lock import device_name, visible_names
 
 if TYPE_CHECKING:
     from .nvml import Nvml
@@ -63,9 +63,8 @@ def visible_gpus(nvml: Nvml, environment: Mapping[str, str]) -> tuple[str, ...]:
         nvml: Without an answer there are none.
         environment: Environment variables; `CUDA_VISIBLE_DEVICES` is read.
     """
-    given = environment.get("CUDA_VISIBLE_DEVICES")
-    every = map(str, range(len(nvml.devices))) if given is None else map(str.strip, given.split(","))
-    names = [name for name in every if name]
+    given = visible_names(environment)
+    names = [str(index) for index in range(len(nvml.devices))] if given is None else given
     found = [nvml.device(name if name.isdigit() else slug(name)) for name in names]
     return alike(names, [nvml.text("nvmlDeviceGetName", device) if device is not None else "" for device in found])
 

@@ -45,6 +45,16 @@ def lock_directory() -> Path:
     return directory
 
 
+def visible_names(environment: Mapping[str, str]) -> list[str] | None:
+    """Return the devices that `CUDA_VISIBLE_DEVICES` names, in its order; None where it is not set.
+
+    >>> visible_names({"CUDA_VISIBLE_DEVICES": "4, 6"})
+    ['4', '6']
+    """
+    given = environment.get("CUDA_VISIBLE_DEVICES")
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+
+
 def device_name(execution_provider: str, provider_options: Mapping[str, object], environment: Mapping[str, str]) -> str:
     """Name the physical device that a session will use.
 
@@ -59,7 +69,7 @@ def device_name(execution_provider: str, provider_options: Mapping[str, object],
     if execution_provider == "cpu":
         return "cpu"
     device = str(provider_options.get("device_id", 0))
-    visible = [name.strip() for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    visible = visible_names(environment) or []
     if execution_provider in ("cuda", "tensorrt", "trt-rtx"):
         if device.isdigit() and int(device) < len(visible):
             device = visible[int(device)]

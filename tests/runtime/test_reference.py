@@ -36,7 +36,8 @@ def test_a_reference_computes_the_same_each_time(kind: str) -> None:
 
     assert one.described() == other.described()
     assert one.described()["size"] == SIZES[kind]
-    assert str(one.described()["checksum"]).strip("0.")
+    if kind != "dispatch":  # whose checksum is no number
+        assert float(one.described()["checksum"]) > 0
 
 
 def test_another_size_is_another_reference() -> None:
