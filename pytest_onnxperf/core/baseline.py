@@ -61,7 +61,7 @@ class Entry:
     metrics: dict[str, list[float]] = field(default_factory=dict)
     """Stored metric name (`latency_p50_ms`) -> one value per process, in the unit of the name."""
     paired: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    """Metric -> `tested`, and each kind of reference workload -> its 25 % quantile in each process, in ns."""
+    """Metric -> `tested`, and each kind of reference workload -> its time in each process, in ns (`Paired`)."""
     references: dict[str, dict[str, ReferenceSpec]] = field(default_factory=dict)
     """Metric -> kind -> the reference workload that stood beside it."""
     detectable: dict[str, float] = field(default_factory=dict)

@@ -153,7 +153,7 @@ def detectable_ratio(
 
 @dataclass(frozen=True, slots=True)
 class StoredLimits:
-    """Where one process of today stands against a baseline, as logarithms: what `stopping.RoundStopping` needs."""
+    """Where one process of today stands against a baseline, as logarithms: what `stopping.Stopping` needs."""
 
     stored_log: float
     """The mean of the stored logarithms; the others are relative to it."""

@@ -1,6 +1,7 @@
 """Which reference explains the processes of a baseline best: what neighbours take away from both cancels in a ratio.
 
-Per process the 25 % quantiles of the tested rounds and of each kind of reference are known. Stored and compared is
+Per process the time of the tested rounds and that of each kind of reference beside them are known (`core.paired`).
+Stored and compared is
 
     log(tested) - sum of w_k * log(reference_k)
 
@@ -43,11 +44,11 @@ class BesideReferences(Protocol):
 
     @property
     def tested_ns(self) -> float:
-        """The 25 % quantile of the tested rounds, above 0."""
+        """Time of the tested rounds, above 0."""
 
     @property
     def references_ns(self) -> Mapping[str, float]:
-        """Kind -> 25 % quantile of its rounds, above 0."""
+        """Kind -> its time beside them, above 0."""
 
 
 @dataclass(frozen=True, slots=True)

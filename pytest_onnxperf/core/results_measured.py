@@ -63,7 +63,7 @@ class TokenTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A metric of one process, timed beside a reference workload: 25 % quantiles."""
+    """A metric of one process, timed beside a reference workload, as `core.paired.Paired`."""
 
     tested_ms: float
     """Of the rounds of the model."""

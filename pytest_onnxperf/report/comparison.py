@@ -56,7 +56,9 @@ def comparison_lines(records: Sequence[AbRecord], verbosity: int) -> list[str]:
         return []
     lines: list[str] = []
     for record in records if verbosity >= 0 else ():
-        lines.append(f"{shortened(record.key.entry):<{NAME_WIDTH}} {speed_text(record)}  {record.state}".rstrip())
+        line = f"{shortened(record.key.entry):<{NAME_WIDTH}} {speed_text(record)}"
+        whole = f"{line}  {record.state}".rstrip()
+        lines += [whole] if len(whole) <= WIDTH else [line, f"    {record.state}"]
         if verbosity > 0:
             lines += [f"  {line}" for line in _details(record) if line]
         else:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_onnxperf.core.paired import TESTED, of_rounds
+from pytest_onnxperf.core.paired import TESTED, beside_ratios, of_rounds
 from pytest_onnxperf.core.stages import interval_text
-from pytest_onnxperf.core.stopping import Plan, RoundStopping
+from pytest_onnxperf.core.stopping import Stopping, stored_plan
 from pytest_onnxperf.core.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -19,6 +21,24 @@ _WITH_REFERENCE: Final = 4 / 3
 """How much longer a round is with the reference workloads beside it, which take about a third of its time."""
 _MOST_AT_ONCE: Final = 10_000
 """Rounds of one step, so that the times of a microsecond each do not fill the pipe."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """When the verdict of one metric is certain."""
+
+    kind: str
+    """Of the reference."""
+    stored_log: float
+    stopping: Stopping
+
+    @classmethod
+    def of(cls, beside: Beside | None, most_rounds: int) -> _Rule | None:
+        """Return it; None where a metric has no limits."""
+        if beside is None or beside.limits is None:
+            return None
+        plan = stored_plan(beside.limits, most_rounds)
+        return cls(beside.kind, beside.limits.stored_log, Stopping(plan))
 
 
 class Looks:
@@ -34,8 +54,8 @@ class Looks:
             most_rounds: At least 1, and at least `least_rounds`.
         """
         self._least, self._left = least_rounds, most_rounds
-        self._stoppings: dict[str, tuple[str, RoundStopping] | None] = {
-            metric: _stopping(beside, most_rounds) for metric, beside in wanted.items()
+        self._rules: dict[str, _Rule | None] = {
+            metric: _Rule.of(beside, most_rounds) for metric, beside in wanted.items()
         }
         self._times_ns: dict[str, dict[str, list[int]]] = {metric: defaultdict(list) for metric in wanted}
         self._specs: dict[str, Mapping[str, Any]] = {}
@@ -45,7 +65,7 @@ class Looks:
     @property
     def next_rounds(self) -> int:
         """How many rounds are worth taking; 0: it is over."""
-        wanted = max(self._left if each is None else each[1].until_next_look for each in self._stoppings.values())
+        wanted = max(self._left if each is None else each.stopping.until_next_look for each in self._rules.values())
         return min(max(wanted, self._least) if wanted else 0, self._left, _MOST_AT_ONCE)
 
     def add(self, found: Mapping[str, Mapping[str, Any]], rounds: int) -> None:
@@ -68,18 +88,18 @@ class Looks:
         self._least -= rounds
         self._taken += rounds
         for metric, answer in found.items():
-            times, stopping = answer["times_ns"], self._stoppings[metric]
+            times, rule = answer["times_ns"], self._rules[metric]
             self._specs[metric] = answer["specs"]
             for name, values in times.items():
                 self._times_ns[metric][name] += values
-            if stopping is not None:
-                kind, rule = stopping
-                rule.add(of_rounds(times[TESTED], rounds), of_rounds(times[kind], rounds))
+            if rule is not None:
+                ratios = of_rounds(beside_ratios(times[TESTED], times[rule.kind], rounds), rounds)
+                rule.stopping.add([math.log(ratio) - rule.stored_log for ratio in ratios])
 
     def texts(self) -> tuple[str, ...]:
         """Say how many rounds there are, and what they tell so far of each metric where that is asked."""
-        rules = [each[1] for each in self._stoppings.values() if each is not None and self._taken]
-        return (f"{self._taken} rounds", *(interval_text(*rule.interval) for rule in rules))
+        rules = [each for each in self._rules.values() if each is not None and self._taken]
+        return (f"{self._taken} rounds", *(interval_text(*rule.stopping.interval) for rule in rules))
 
     def found(self) -> dict[str, dict[str, Any]]:
         """Return all rounds of each metric, in the form of one answer."""
@@ -120,12 +140,3 @@ def take_rounds(
         looks.add(take(rounds), rounds)
         tell(looks.texts())
     return looks.found()
-
-
-def _stopping(beside: Beside | None, most_rounds: int) -> tuple[str, RoundStopping] | None:
-    """Return the kind of reference and the rule; None where a metric has no limits."""
-    if beside is None or beside.limits is None:
-        return None
-    limits = beside.limits
-    plan = Plan(limits.worse_log, limits.worse_log, limits.calm_log, most_rounds=most_rounds)
-    return beside.kind, RoundStopping(plan, stored_log=limits.stored_log)

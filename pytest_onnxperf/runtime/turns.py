@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_onnxperf.core.pairs import MOST_PAIRS, log_ratio
 from pytest_onnxperf.core.stages import interval_text
-from pytest_onnxperf.core.stopping import Decision, PairStopping, pair_plan
+from pytest_onnxperf.core.stopping import Decision, Stopping, pair_plan
 
 from .process import ProcessWorker
 
@@ -93,7 +93,7 @@ def take_turns(
     tested()
     order = random.Random(seed)
     pairs: list[tuple[Times, Times]] = []
-    stoppings: dict[str, PairStopping] = {}
+    stoppings: dict[str, Stopping] = {}
     begin_s = told_s = clock()
     while True:
         if order.random() < 0.5:
@@ -112,7 +112,7 @@ def take_turns(
         if not stoppings:
             fitting = int(len(pairs) * max_time_s / max(now_s - begin_s, 1e-9))
             plan = pair_plan(min(max(fitting, min_pairs), MOST_PAIRS), floor_ratio=floor_ratio)
-            stoppings = {name: PairStopping(plan) for name in pairs[0][0]}
+            stoppings = {name: Stopping(plan) for name in pairs[0][0]}
         is_over = now_s - begin_s >= max_time_s
         decisions = [
             stopping.add([_log_ratio(name, pair) for pair in new], is_out_of_time=is_over)

@@ -10,11 +10,11 @@ import numpy as np
 
 from pytest_onnxperf.core.decide import RAW_DRIFT_LOG, judge_stored, stored_limits
 from pytest_onnxperf.core.order_statistics import quantile
-from pytest_onnxperf.core.paired import Paired, of_rounds
+from pytest_onnxperf.core.paired import Paired, beside_ratios, of_rounds, paired_of
 from pytest_onnxperf.core.pairs import judge_pairs, median_of_three
 from pytest_onnxperf.core.reference_fit import Fit, apply, best_reference, is_noisy_reference
 from pytest_onnxperf.core.states import State
-from pytest_onnxperf.core.stopping import Decision, PairStopping, Plan, RoundStopping, Stopping, pair_plan
+from pytest_onnxperf.core.stopping import Decision, Stopping, pair_plan, stored_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,14 +108,10 @@ def raw_value(process: Process) -> float:
 
 
 def reference_value(process: Process, rounds: int | None = None) -> float:
-    """p25(tested) / p25(reference) of the first so many rounds, or all."""
-    reference, tested = (p25(each) for each in process.first(rounds or process.rounds))
-    return tested / reference
-
-
-def p25(times_ns: NDArray[np.float64]) -> float:
-    """The 25 % quantile."""
-    return quantile(np.sort(times_ns).tolist(), 0.25)
+    """The ratio to the reference in the first so many rounds, or all."""
+    rounds = rounds or process.rounds
+    reference, tested = process.first(rounds)
+    return quantile(sorted(beside_ratios(tested.tolist(), reference.tolist(), rounds)), 0.5)
 
 
 def stored_check(
@@ -147,10 +143,11 @@ def reference_check_early(stored: Sequence[float], current: Sequence[Process]) -
     assert limits is not None
 
     def stop(process: Process) -> int:
-        plan = Plan(limits.worse_log, limits.worse_log, limits.calm_log, most_rounds=process.rounds)
-        stopping = RoundStopping(plan, stored_log=limits.stored_log)
-        reference, tested = (of_rounds(each.tolist(), process.rounds) for each in process.data)
-        return stopped_after(stopping, lambda begin, end: stopping.add(tested[begin:end], reference[begin:end]))
+        reference, tested = (each.tolist() for each in process.data)
+        ratios = of_rounds(beside_ratios(tested, reference, process.rounds), process.rounds)
+        logs = [math.log(each) - limits.stored_log for each in ratios]
+        stopping = Stopping(stored_plan(limits, process.rounds))
+        return stopped_after(stopping, lambda begin, end: stopping.add(logs[begin:end]))
 
     return _beside_reference(stored, current, stop)
 
@@ -214,7 +211,7 @@ def pair_check(processes: Sequence[NDArray[np.float64]], *, always_three: bool, 
 
 
 def _early(process: NDArray[np.float64]) -> tuple[list[float], Decision]:
-    stopping = PairStopping(pair_plan(len(process)))
+    stopping = Stopping(pair_plan(len(process)))
     decisions: list[Decision] = []
 
     def add(begin: int, end: int) -> Decision:
@@ -271,11 +268,16 @@ def variation(by_kind: dict[str, list[Process]]) -> Variation:
     """Return it for processes that were timed beside references of several kinds, in the same order for each."""
     kinds = sorted(by_kind)
     paired = [
-        Paired(p25(each[0].data[1]), {kind: p25(one.data[0]) for kind, one in zip(kinds, each, strict=True)}, 0.0)
-        for each in zip(*(by_kind[kind] for kind in kinds), strict=True)
+        _paired(dict(zip(kinds, each, strict=True))) for each in zip(*(by_kind[kind] for kind in kinds), strict=True)
     ]
     beside = {kind: _spread([each.tested_ns / each.references_ns[kind] for each in paired]) for kind in kinds}
     return Variation(len(paired), _spread([each.tested_ns for each in paired]), beside, best_reference(paired))
+
+
+def _paired(by_kind: dict[str, Process]) -> Paired:
+    tested = next(iter(by_kind.values())).data[1]
+    references = {kind: each.data[0].astype(int).tolist() for kind, each in by_kind.items()}
+    return paired_of({"tested": tested.astype(int).tolist(), **references}, {})
 
 
 def _spread(values: Sequence[float]) -> float:

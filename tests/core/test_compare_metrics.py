@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_onnxperf.core.baseline import Entry, entry_of
 from pytest_onnxperf.core.compare_metrics import compare_metric, detectable, with_detectable
 from pytest_onnxperf.core.device_state import GpuState
+from pytest_onnxperf.core.errors import MeasurementError
 from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.paired import Paired, ReferenceSpec, paired_of
 from pytest_onnxperf.core.states import State
@@ -171,7 +174,33 @@ def test_a_baseline_of_one_process_sees_nothing() -> None:
     assert with_detectable(baseline(1.0), 0.05).detectable == {}
 
 
-def test_rounds_are_summed_up_by_their_quarter() -> None:
+def test_rounds_are_summed_up_by_their_quarter_and_the_median_of_their_ratios() -> None:
     found = paired_of({"tested": [8, 6, 4, 2, 10], "compute": [1, 2, 3, 4, 5]}, SPECS)
     assert (found.tested_ns, found.references_ns) == (4, {"compute": 2})
     assert found.spread_ratio == pytest.approx(2 / 3)
+
+
+def test_a_step_stands_between_the_reference_before_it_and_the_one_after_it() -> None:
+    found = paired_of({"tested": [30, 50, 30, 50], "memory": [10, 10, 10, 10, 20, 30]}, {})
+    assert found.tested_ns / found.references_ns["memory"] == pytest.approx(2.5)  # of 3, 5, 2 and 2
+
+
+@pytest.mark.parametrize(("tested", "reference"), [([1, 2, 3], [1, 2]), ([1, 2, 3], [1] * 5), ([1], [1, 2, 3])])
+def test_times_that_do_not_stand_beside_one_another_are_refused(tested: list[int], reference: list[int]) -> None:
+    with pytest.raises(MeasurementError, match="are no equal share of"):
+        paired_of({"tested": tested, "compute": reference}, {})
+
+
+@pytest.mark.parametrize(("tested", "reference"), [([1, 0], [1, 1]), ([1, 1], [0, 1])])
+def test_a_round_of_no_time_has_no_ratio(tested: list[int], reference: list[int]) -> None:
+    with pytest.raises(MeasurementError, match="a round took 0 ns: only positive times have a ratio"):
+        paired_of({"tested": tested, "compute": reference}, {})
+
+
+@given(st.integers(1, 20), st.integers(1, 5), st.floats(0.5, 20))
+def test_a_machine_that_changes_its_speed_takes_nothing_from_the_ratio(rounds: int, steps: int, factor: float) -> None:
+    speeds = [1 + (number % 3) for number in range(rounds)]
+    tested = [round(1000 * factor) * speed for speed in speeds for _ in range(steps)]
+    reference = [1000 * speed for speed in speeds for _ in range(steps + 1)]
+    found = paired_of({"tested": tested, "compute": reference}, {})
+    assert found.tested_ns / found.references_ns["compute"] == pytest.approx(round(1000 * factor) / 1000)

@@ -179,7 +179,8 @@ def test_a_result_that_nobody_judges_passes_and_is_shown(suite: Suite, pace: Cal
 
     result.assert_outcomes(passed=1)
     shown = "\n".join(section(result, "onnxperf"))
-    assert "1.50x slower [1.50 to 1.50]  outputs differ" in shown
+    assert "1.50x slower [1.50 to 1.50]\n    outputs differ\n" in shown
+    assert too_wide(result.outlines) == []
     assert "1 A/B comparison: 1 outputs differ" in shown
 
 

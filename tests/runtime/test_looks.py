@@ -59,9 +59,9 @@ def test_clear_cases_end_early_and_others_take_all(tested_ns: int, is_early: boo
     [(GOOD, GOOD, True), (GOOD, BAD, True), (BAD, BAD, True), (GOOD, BETWEEN, False), (BETWEEN, GOOD, False)],
 )
 def test_every_metric_must_be_certain(ttft_ns: int, decode_ns: int, is_early: bool) -> None:
-    # Steps of a round are 0 to 600 ns slower than its first: their quantile is 150 ns above it.
+    # Steps of a round are 0 to 600 ns slower than its first: their median is 300 ns above it.
     looks = Looks({"ttft": BESIDE, "decode": BESIDE}, 10, 500)
-    count = answers(looks, ttft=ttft_ns, decode=decode_ns - 150)
+    count = answers(looks, ttft=ttft_ns, decode=decode_ns - 300)
     assert count < 200 if is_early else count == 500
 
 
@@ -86,7 +86,7 @@ def test_a_step_is_never_asked_for_more_rounds_than_fit_into_its_answer() -> Non
 
 def test_times_that_are_no_equal_share_of_the_rounds_are_refused() -> None:
     looks = Looks({"decode": BESIDE}, 10, 100)
-    with pytest.raises(MeasurementError, match="9 times are no equal share of 4 rounds"):
+    with pytest.raises(MeasurementError, match="9 times beside 12 of the reference are no equal share of 4 rounds"):
         looks.add({"decode": answer(GOOD, 3, 3)}, 4)
 
 
@@ -111,7 +111,9 @@ def test_a_round_beside_references_takes_a_third_more_time(
 
     assert pieces == [rounds]
     paired = paired_found(found)
-    assert paired == {"latency": Paired(tested_ns, {"compute": 1002.0}, paired["latency"].spread_ratio, SPECS)}
+    compute_ns = paired["latency"].references_ns["compute"]
+    assert compute_ns == pytest.approx(1001, rel=1e-3)
+    assert paired == {"latency": Paired(tested_ns, {"compute": compute_ns}, paired["latency"].spread_ratio, SPECS)}
 
 
 @pytest.mark.parametrize("beside", [None, BESIDE])
@@ -134,8 +136,10 @@ def test_rounds_so_far_and_the_interval_of_each_metric_are_told() -> None:
         return {"times_ns": times, "specs": {"compute": SPEC}, "why_not": ""}
 
     looks = Looks({"ttft": BESIDE, "decode": None}, 10, 2000)
-    looks.add({"ttft": told(20), "decode": told(20)}, 20)
-    assert looks.texts() == ("20 rounds", "+10 % [? to +10 %]")  # too few for a lower end
+    looks.add({"ttft": told(5), "decode": told(5)}, 5)
+    assert looks.texts() == ("5 rounds", "+10 % [? to ?]")  # too few for either end
+    looks.add({"ttft": told(15), "decode": told(15)}, 15)
+    assert looks.texts() == ("20 rounds", "+10 % [+10 % to +10 %]")
     looks.add({"ttft": told(80), "decode": told(80)}, 80)
     assert looks.texts() == ("100 rounds", "+10 % [+10 % to +10 %]")
 
