@@ -54,8 +54,9 @@ def beside_ratios(tested_ns: Sequence[float], reference_ns: Sequence[float], rou
     Before the first and after each step of a generation a reference runs, so that there is one more than there are
     steps; both of a step's neighbours count. Source, measured for this project: where neighbours of the machine switch
     a core between two speeds within seconds, quantiles of all times fall on other moments in the tested work than in
-    the reference; the median of these ratios varies less between processes (decode of 3 MB 6.3 -> 3.8 % and 4.2 -> 2.8
-    %, TTFT 6.0 -> 3.7 %, decode of 48 MB 2.6 -> 2.4 %; `tests/bench/detection.py --live-decoders`).
+    the reference. The median of these ratios varies less between processes: in three recordings of
+    `tests/bench/detection.py --live-decoders`, with the fit of each, decode of 3 MB 8.5 -> 5.2, 4.6 -> 3.6 and 6.0 ->
+    4.8 %, its TTFT 5.8 -> 3.5, 3.7 -> 3.3 and 3.0 -> 2.0 %, decode of 48 MB 2.1 -> 2.2, 1.2 -> 1.4 and 1.1 -> 1.2 %.
 
     Args:
         tested_ns: As many times of each round, one round after another.

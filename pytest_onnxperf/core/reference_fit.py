@@ -8,7 +8,7 @@ Stored and compared is
 with the weights that leave the least spread over the stored processes: none (raw), one reference with weight 1, or a
 mix of the best one and another. Measured (facts of this project): a model of products falls from 3 to 5 % to 0.6 to
 1.0 % with the compute reference, a decode step of 48 MB from 7.4 % to 2.7 % with the memory reference and to 2.0 % with
-the mix; one of 3 MB from 22.6 % to 5.9 % with the compute reference, and to 4.6 % with that of small calls (on a noisy
+the mix; one of 3 MB from 22.6 % to 5.4 % with the compute reference, and to 3.6 % with that of small calls (on a noisy
 machine; `tests/bench/detection.py --live-decoders 10`).
 
 The mix is a regression, shrunk towards the best single reference by a ridge of 2 / K of each reference's own scatter
