@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .core.attention_backend import OPTION, backend_settings
 from .core.errors import SettingError
+from .core.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,11 @@ def checked_path(value: object, function: str) -> Path:
         msg = f"{function}(model): expected a path, got {value!r:.80}"
         raise SettingError(msg)
     return Path(value)
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """Return a model's path as reports show it: relative as given, its name alone where it is absolute."""
+    return printable(Path(path).name if Path(path).is_absolute() else str(path))
 
 
 def checked_attention(

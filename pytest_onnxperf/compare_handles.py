@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .ab_handle import compared
-from .arguments import checked_attention, checked_path, checked_sizes, checked_variables
+from .arguments import checked_attention, checked_path, checked_sizes, checked_variables, path_text
 from .compare_bench import CompareBench, checked_inputs, merged_options
 from .core.ab import CANDIDATE, REFERENCE
 from .generator_handles import generator_job, prompt_arguments
@@ -108,7 +108,7 @@ class OnnxComparer:
         )
         return SessionJob(
             model=path.absolute(),
-            model_text=path.name if path.is_absolute() else str(path),
+            model_text=path_text(path),
             provider=provider,
             provider_options=provider_options,
             variables=variables | checked_variables(environment, function),

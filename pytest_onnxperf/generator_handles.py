@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arguments import checked_attention, checked_mapping, checked_path, checked_variables
+from .arguments import checked_attention, checked_mapping, checked_path, checked_variables, path_text
 from .core.errors import OnnxPerfError
 from .runtime.child.generator import GeneratorSteps
 from .runtime.child.machine import cores
@@ -88,7 +88,7 @@ def generator_job(
     options, variables = checked_attention(function, provider, provider_options, attention_backend)
     return GeneratorJob(
         model=path.absolute(),
-        model_text=path.name if path.is_absolute() else str(path),
+        model_text=path_text(path),
         provider=provider,
         is_provider_given=given is not None,
         provider_options=options,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from .arguments import checked_attention, checked_mapping, checked_path, checked_sizes, checked_variables
+from .arguments import checked_attention, checked_mapping, checked_path, checked_sizes, checked_variables, path_text
 from .core.errors import OnnxPerfError, SettingError
 from .runtime.arrays import as_arrays
 from .runtime.child import inputs, running
@@ -57,7 +57,7 @@ class OnnxSessions:
             options, variables = checked_attention("onnx_session", provider, provider_options, attention_backend)
             job = SessionJob(
                 model=checked_path(model, "onnx_session").absolute(),
-                model_text=Path(model).name if Path(model).is_absolute() else str(model),
+                model_text=path_text(model),
                 provider=provider,
                 provider_options=options,
                 variables=variables | checked_variables(environment, "onnx_session"),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from .arguments import checked_path
+from .arguments import checked_path, path_text
 from .core.errors import OnnxPerfError
 from .generator_handles import checked_rounds, plain_tokens
 from .runtime.hf_job import TORCH, HfJob
 from .workbench import Workbench, failed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .core.record import Record
     from .generator_handles import Tokens
 
@@ -46,7 +47,7 @@ class HfGenerators:
                 pytest.skip(f"the pipeline `hf` runs on {' and '.join(TORCH)}, not on the device of {provider.name}")
             job = HfJob(
                 model=checked_path(model, "onnx_cell").absolute(),
-                model_text=Path(model).name if Path(model).is_absolute() else str(model),
+                model_text=path_text(model),
                 provider=TORCH[provider.short],
                 dtype=dtype,
                 is_static=is_static,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unittest
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,10 +100,18 @@ class Hooks:
         """Judge what the test measured once its own code has passed."""
         try:
             result = yield
+        except BaseException as error:
+            if _is_skip(error) and self._is_broken(item):  # to skip after a breach does not undo it
+                self._raise(item)
+            raise
         finally:
             item.stash[JUDGED] = True
         self._raise(item)
         return result
+
+    def _is_broken(self, item: pytest.Item) -> bool:
+        fails = any(outcome.verdict.fails for outcome in self._active.outcomes(item))
+        return fails or item.stash.get(BROKEN, None) is not None
 
     def _raise(self, item: pytest.Item) -> None:
         outcomes = self._active.outcomes(item)
@@ -205,3 +214,7 @@ class Hooks:
         terminalreporter.write_sep("=", "onnxperf durations")
         for line in duration_lines(spent):
             terminalreporter.write_line(line)
+
+
+def _is_skip(error: BaseException) -> bool:
+    return isinstance(error, pytest.skip.Exception | unittest.SkipTest)

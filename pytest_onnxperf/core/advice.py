@@ -145,8 +145,8 @@ CAUSES: Final = (
     Cause(
         "first-run spike",
         detect.first_run_spike,
-        "cuBLAS handles, cuDNN's search and shader compilation happen in the first run: warm up at each shape before "
-        "serving, set cudnn_conv_algo_search, or save compiled shaders",
+        "memory is touched first in the first run, on a GPU cuBLAS handles, cuDNN's search and shader compilation are "
+        "made too: warm up at each shape before serving; on CUDA set cudnn_conv_algo_search",
         "onnxruntime CUDA EP documentation, cudnn_conv_algo_search",
     ),
     Cause(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -11,6 +11,10 @@ from .baseline import SCHEMA, Baseline, Entry
 from .errors import BaselineError
 from .metrics import STORED_METRIC
 from .paired import TESTED
+
+_LEAST_NS: Final = 1e-3
+_MOST: Final = 1e18
+"""In ns 30 years: what is beyond was not measured, and its ratios do not fit into a float."""
 
 
 def write_baseline(baseline: Baseline) -> str:
@@ -118,17 +122,17 @@ def _convert_entry(value: Any, key: str, text: str, path: str) -> Entry:
     except msgspec.ValidationError as error:
         msg = f"{where}: entry {key!r}: {error}"
         raise BaselineError(msg) from error
-    for name, values in entry.metrics.items():
-        if name in STORED_METRIC and (not values or any(not 0 <= v < float("inf") for v in values)):
-            msg = f"{where}: entry {key!r}: `{name}` must hold numbers >= 0, got {values}"
+    for name, values in (*entry.metrics.items(), *((name, [first]) for name, first in entry.anchor.metrics.items())):
+        if name in STORED_METRIC and (not values or any(not 0 <= v <= _MOST for v in values)):
+            msg = f"{where}: entry {key!r}: `{name}` must hold numbers from 0 to {_MOST:g}, got {values}"
             raise BaselineError(msg)
     for name, columns in entry.paired.items():
         numbers = [value for column in columns.values() for value in column]
         is_whole = len({len(column) for column in columns.values()}) == 1 and TESTED in columns
-        if not numbers or not is_whole or any(not 0 < value < float("inf") for value in numbers):
+        if not numbers or not is_whole or any(not _LEAST_NS <= value <= _MOST for value in numbers):
             msg = (
                 f"{where}: entry {key!r}: `paired` of `{name}` must hold `{TESTED}` and its references with as many "
-                f"numbers above 0 each, got {columns}"
+                f"numbers from {_LEAST_NS:g} to {_MOST:g} each, got {columns}"
             )
             raise BaselineError(msg)
     return entry

@@ -70,7 +70,7 @@ def compare_metric(metric: Metric, record: Record, entry: Entry | None, toleranc
     ratio = new / old if old else float("inf") if new else 1.0
     text = f"{metric.label} {number(old)} -> {quantity(new, metric.unit)} ({change(ratio)})"
     if not metric.is_timed:
-        creep = _since_anchor(metric, record, entry)
+        creep = _since_anchor(metric, record, entry, limit_ratio=1.0)
         figures = Figures(metric.unit, old, new, ratio if math.isfinite(ratio) else None)
         return replace(_exact(metric, text, old, new, tolerance), since_anchor=creep, figures=figures)
     values = _beside_reference(metric, record, entry) or _Values(
@@ -112,7 +112,8 @@ def _judged(
     is_disturbed = (bool(record.disturbance) and not values.kind) or bool(record.gpu and record.gpu.disturbances)
     if is_disturbed and is_excused:
         state = State.DISTURBED
-    creep = "" if is_disturbed else _since_anchor(metric, record, entry)
+    is_told = not is_disturbed and not record.disturbance and state is not State.NOISY
+    creep = _since_anchor(metric, record, entry, verdict.limit_ratio) if is_told else ""
     is_suspicious = verdict.is_suspicious and state not in (State.DISTURBED, State.OK)
     return Comparison(metric.name, state, text, badness, detail, creep, is_suspicious)
 
@@ -240,10 +241,14 @@ def _explained(other_load_ratio: float) -> float:
     return 2 / (1 - min(other_load_ratio, 0.9))
 
 
-def _since_anchor(metric: Metric, record: Record, entry: Entry) -> str:
+def _since_anchor(metric: Metric, record: Record, entry: Entry, limit_ratio: float) -> str:
+    """Say by how much the raw values of today are worse than the anchor, beyond `limit_ratio` of today's comparison."""
     first = entry.anchor.metrics.get(metric.stored_name)
     if not first:
         return ""
     current = [value / metric.per_unit for value in record.metrics[metric.name]]
-    crept = crept_ratio(first, current, tolerance=ANCHOR_TOLERANCE, better=metric.better, slack=metric.slack)
+    crept = crept_ratio(
+        first, current, tolerance=ANCHOR_TOLERANCE, better=metric.better, slack=metric.slack,
+        reach_log=math.log(limit_ratio),
+    )  # fmt: skip
     return f"{metric.label} {change(crept)} since its first record of {entry.anchor.date}" if crept else ""

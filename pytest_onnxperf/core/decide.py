@@ -32,6 +32,8 @@ RAW_DRIFT_LOG: Final = 0.02
 it K = 10 consecutive processes raise up to 4.3 % false alarms on the replay data, with it at most 1 %."""
 SUSPICION: Final = 0.95
 """One-sided. Of unchanged processes 5 to 10 % are looked at again, and at +5 % fewer than 1 % escape; a choice."""
+_MOST_LOG: Final = 700.0
+"""Of a float: e ** 709.8 is the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +94,12 @@ def judge_stored(
     sign = 1 if better == "less" else -1
     centre = _mean_log(stored)
     change = sign * (_mean_log(current) - centre)  # above 0 is worse
-    worse_limit, better_limit = _limits(math.exp(centre), tolerance, slack, better)
+    worse_limit, better_limit = _limits(_exp(centre), tolerance, slack, better)
     spread = _Spread.of(stored, drift_log, fitted_weights)
     if spread is None:
-        limit = math.exp(sign * worse_limit)
+        limit = _exp(sign * worse_limit)
         reason = f"{len(stored)} stored processes tell no spread: {FEWEST_STORED + fitted_weights} are needed"
-        return StoredVerdict(State.NOISY, math.exp(sign * change), 0.0, math.inf, limit, False, reason)
+        return StoredVerdict(State.NOISY, _exp(sign * change), 0.0, math.inf, limit, False, reason)
     reach = spread.reach(confidence, len(current))
     state, reason = State.NOISY, ""
     if change > max(worse_limit, reach):
@@ -107,14 +109,14 @@ def judge_stored(
     elif change + spread.reach(SUSPICION, len(current)) <= worse_limit:
         state = State.OK
     else:
-        reason = f"a slowdown of {math.expm1(max(worse_limit, reach)):.1%} is the least that can be told here"
-    ends = sorted(math.exp(sign * (change + each)) for each in (-reach, reach))
+        reason = f"a slowdown of {_exp(max(worse_limit, reach)) - 1:.1%} is the least that can be told here"
+    ends = sorted(_exp(sign * (change + each)) for each in (-reach, reach))
     return StoredVerdict(
         state,
-        ratio=math.exp(sign * change),
+        ratio=_exp(sign * change),
         low_ratio=ends[0],
         high_ratio=ends[1],
-        limit_ratio=math.exp(sign * max(worse_limit, reach)),
+        limit_ratio=_exp(sign * max(worse_limit, reach)),
         is_suspicious=len(current) < DECIDING_PROCESSES
         and _is_suspicious(change, spread.reach(SUSPICION, len(current)), worse_limit),
         reason=reason,
@@ -148,7 +150,7 @@ def detectable_ratio(
     if spread is None:
         return None
     limit = max(math.log1p(tolerance), spread.reach(confidence, current_processes))
-    return math.exp(limit + spread.reach(SUSPICION, current_processes))
+    return _exp(limit + spread.reach(SUSPICION, current_processes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ def crept_ratio(
         return None
     change = _mean_log(current) - math.log(anchor)
     limit = max(_limits(anchor, tolerance, slack, better)[0], abs(reach_log))
-    return math.exp(change) if (change if better == "less" else -change) > limit else None
+    return _exp(change) if (change if better == "less" else -change) > limit else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,3 +279,8 @@ def _with_zeros(stored: Sequence[float], current: Sequence[float]) -> StoredVerd
         return StoredVerdict(State.OK, 1.0, 1.0, 1.0, 1.0, False)
     reason = "a value is 0, which has no ratio to the others"
     return StoredVerdict(State.NOISY, math.nan, 0.0, math.inf, math.nan, False, reason)
+
+
+def _exp(log: float) -> float:
+    """Return e to the power of a logarithm, and a finite number for any."""
+    return math.exp(min(log, _MOST_LOG))

@@ -66,9 +66,9 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A metric of one process, timed beside a reference workload, as `core.paired.Paired`."""
 
     tested_ms: float
-    """Of the rounds of the model."""
+    """The 25 % quantile of the rounds of the model."""
     references_ms: dict[str, float]
-    """Kind of the reference workload -> of its rounds."""
+    """Kind of the reference workload -> `tested_ms` over the median ratio to it."""
     spread_ratio: float
     """The largest IQR / median of a reference: above 0.25 the machine is too noisy to judge."""
 

@@ -73,6 +73,8 @@ def _head(session: Session) -> Iterator[str]:
     yield f"### onnxperf: {_title(session)}"
     if session.stopped:
         yield f"**The session did not come to its end: {session.stopped}.** Tests may be missing here."
+        if not session.tests:
+            return
     outcomes = [outcome for test in session.tests for outcome in test.found.outcomes]
     compared = [record for test in session.tests for record in test.found.comparisons]
     empty = sum(not (test.found.outcomes or test.found.comparisons) for test in session.tests)
@@ -90,6 +92,8 @@ def _head(session: Session) -> Iterator[str]:
 
 
 def _title(session: Session) -> str:
+    if session.stopped and not session.tests:
+        return "nothing is known yet"
     tests, measured = session.tests, [t for t in session.tests if t.found.outcomes or t.found.comparisons]
     failed = [test for test in tests if is_failed(test)]
     breaches = sum(test.found.is_breach for test in failed)

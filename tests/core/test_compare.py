@@ -136,6 +136,17 @@ def test_creep_since_the_anchor_is_said() -> None:
     assert latency.since_anchor == "latency p50 +20 % since its first record of 2026-11-30"
 
 
+def test_there_is_no_creep_where_nothing_can_be_told_or_the_machine_is_busy() -> None:
+    one_process = replace(baseline(), metrics={"latency_p50_ms": [12.0]})
+    of_five = replace(baseline(), metrics={"latency_p50_ms": [11.9, 11.95, 12.0, 12.05, 12.1]})
+    slow = record({"latency_p50": (12 * MS,)})
+    for found in (
+        compare(slow, one_process, tolerance=0.1),
+        compare(replace(slow, disturbance="x"), of_five, tolerance=0.1),
+    ):
+        assert not any(comparison.since_anchor for comparison in found)
+
+
 def test_metrics_that_no_baseline_gates_are_not_compared() -> None:
     every = record({metric.name: (1.0,) for metric in METRICS})
     compared = {c.name for c in compare(every, None, tolerance=0.1)}

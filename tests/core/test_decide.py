@@ -135,6 +135,18 @@ def test_creep_is_only_what_got_worse_beyond_its_tolerance(current: float, crept
     assert found == (None if crept is None else pytest.approx(crept))
 
 
+def test_the_widest_numbers_have_a_verdict() -> None:
+    for tolerance in (0.0, 1e308):
+        verdict = judge_stored([1.0, 1e300, 1e-300], [1e300], tolerance=tolerance, better="less")
+        assert verdict.ratio > 1
+        assert detectable_ratio([1.0, 1e300, 1e-300], tolerance=tolerance)
+
+
+def test_creep_must_exceed_what_today_s_comparison_can_tell() -> None:
+    assert crept_ratio(1.0, [1.2], tolerance=0.1, better="less", reach_log=0.19) is None
+    assert crept_ratio(1.0, [1.2], tolerance=0.1, better="less", reach_log=0.18) == pytest.approx(1.2)
+
+
 def test_creep_of_a_throughput_is_downwards() -> None:
     assert crept_ratio(100.0, [89.0], tolerance=0.1, better="more") == pytest.approx(0.89)
     assert crept_ratio(100.0, [150.0], tolerance=0.1, better="more") is None

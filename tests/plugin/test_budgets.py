@@ -284,6 +284,51 @@ def test_a_breach_beside_what_cannot_be_judged_fails_under_every_policy(suite: S
         result.stdout.fnmatch_lines(["PERF test_perf.py::test_mlp* - Failed: max_nodes: 2 a run, budge*"])
 
 
+@pytest.mark.parametrize("skip", ["pytest.skip('later')", "raise unittest.SkipTest('later')"])
+def test_a_test_that_skips_after_a_breach_fails_and_after_a_budget_that_held_it_is_skipped(
+    suite: Suite, skip: str
+) -> None:
+    suite.model(layers=3)
+    suite.module(f"""
+        import unittest
+
+        import pytest
+
+        @pytest.mark.onnx_budget(max_nodes=2)
+        def test_over(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={{"batch": 1}})
+            {skip}
+
+        @pytest.mark.onnx_budget(max_nodes=3)
+        def test_within(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={{"batch": 1}})
+            {skip}
+    """)
+
+    result = suite.run(*FACTS)
+
+    result.assert_outcomes(failed=1, skipped=1)
+    assert "max_nodes: 3 a run, budget at most 2" in result.stdout.str()
+
+
+def test_what_a_terminal_would_act_on_in_the_name_of_a_model_is_written_out(suite: Suite) -> None:
+    (suite.path / "models").mkdir()
+    suite.model("models/\x1b[31mred\u202e.onnx", models.mlp, layers=3)
+    suite.module("""
+        import pytest
+
+        @pytest.mark.onnx_budget(max_nodes=1)
+        def test_over(onnx_session):
+            onnx_session("models/\\x1b[31mred\\u202e.onnx").measure(shapes={"batch": 1})
+    """)
+
+    result = suite.run(*FACTS)
+
+    result.assert_outcomes(failed=1)
+    assert section(result, "test_over")[1] == "models/\\x1b[31mred\\u202e.onnx"
+    assert "\x1b[31mred" not in result.stdout.str()
+
+
 def test_a_failure_of_the_tests_own_goes_first_and_the_breach_is_still_shown(suite: Suite) -> None:
     suite.model(layers=3)
     suite.module("""

@@ -262,6 +262,8 @@ def test_a_session_that_is_killed_leaves_no_page_of_an_earlier_one(suite: Suite)
     suite.run_apart(*QUICK, FILE)
 
     assert "it still runs, or was killed" in read(suite)
+    assert read(suite).startswith("### onnxperf: nothing is known yet\n")
+    assert "No test ran" not in read(suite)
 
 
 @pytest.mark.parametrize("arguments", [("--collect-only",), ("--help",)])

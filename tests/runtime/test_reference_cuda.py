@@ -405,6 +405,17 @@ def test_a_kind_of_another_version_is_named(tmp_path: Path) -> None:
     assert record.unpaired == {"latency_p50": "the baseline's kind `quantum` is none that this version knows"}
 
 
+@pytest.mark.needs_cpu
+@pytest.mark.parametrize("size", [{"extnt": 3}, {"extent": -3, "repeats": 1}, {"extent": 1 << 30, "repeats": 1}])
+def test_a_size_that_cannot_be_made_is_named_and_the_model_is_measured_without_it(
+    tmp_path: Path, size: dict[str, int]
+) -> None:
+    record = session(tmp_path, {"compute": size})
+    assert record.metrics["latency_p50"]
+    why = record.unpaired["latency_p50"]
+    assert why.startswith(f"the reference `compute` cannot be made in the size {size} that the baseline has: ")
+
+
 def generator(tmp_path: Path, **variables: str) -> Record:
     """Measure a generator on the CPU, likewise."""
     directory = genai_models.decoder(tmp_path / "decoder")

@@ -20,8 +20,8 @@ from .ceilings import last_level_cache_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-VERSION = 1
-"""Of what is computed: a change of it makes old ratios incomparable."""
+VERSION = 2
+"""Of what is computed and how it is summed up: a change makes old ratios incomparable (2: ratios of a moment)."""
 KINDS = ("compute", "dispatch", "memory")
 
 _SMALL, _LARGE = 32, 128

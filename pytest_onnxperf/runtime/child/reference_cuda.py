@@ -25,7 +25,7 @@ from .reference import usual_ns
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VERSION = 1
+VERSION = 2
 """Of what is computed: a change of it makes old ratios incomparable."""
 COMPUTE, MEMORY = KINDS = ("cuda_compute", "cuda_memory")
 

@@ -47,11 +47,15 @@ class References:
             raise
 
     def _made(self, kind: str, size: dict[str, int], wanted_ns: int, device_id: int) -> Any:
-        if kind in reference.KINDS:
-            return reference.Reference(kind, dict(size) or reference.calibrated(kind, wanted_ns))
-        if kind in reference_cuda.KINDS:
-            self._cuda = self._cuda or Cuda(device_id)
-            return reference_cuda.made(kind, size, wanted_ns, self._cuda)
+        try:
+            if kind in reference.KINDS:
+                return reference.Reference(kind, dict(size) or reference.calibrated(kind, wanted_ns))
+            if kind in reference_cuda.KINDS:
+                self._cuda = self._cuda or Cuda(device_id)
+                return reference_cuda.made(kind, size, wanted_ns, self._cuda)
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+            msg = f"the reference `{kind}` cannot be made in the size {size} that the baseline has: {error!r}"
+            raise NotPossibleError(msg) from error
         msg = f"the baseline's kind `{kind}` is none that this version knows"
         raise NotPossibleError(msg)
 
