@@ -67,9 +67,9 @@ def _add_matrix(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def _export(options: argparse.Namespace) -> int:
     from . import results_command
 
-    text = results_command.exported(options.format, options.file, with_header=not options.no_header)
+    text, warnings = results_command.exported(options.format, options.file, with_header=not options.no_header)
     _put(text, options.output, [options.file])
-    return SAME
+    return _warned(warnings)
 
 
 def _merge(options: argparse.Namespace) -> int:
@@ -77,9 +77,7 @@ def _merge(options: argparse.Namespace) -> int:
 
     data, warnings = results_command.merged(options.files)
     results_command.write(options.output, data)
-    for warning in warnings:
-        print(f"onnxperf: warning: {warning}", file=sys.stderr)
-    return SAME
+    return _warned(warnings)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -94,6 +92,10 @@ def _matrix(options: argparse.Namespace) -> int:
 
     text, warnings = results_command.matrix(options.form, options.files)
     _put(text, options.output, options.files)
+    return _warned(warnings)
+
+
+def _warned(warnings: Sequence[str]) -> int:
     for warning in warnings:
         print(f"onnxperf: warning: {warning}", file=sys.stderr)
     return SAME

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def exported(form: str, path: Path, *, with_header: bool) -> str:
-    """Return the results of a file in the form of another tool.
+def exported(form: str, path: Path, *, with_header: bool) -> tuple[str, tuple[str, ...]]:
+    """Return the results of a file in the form of another tool, and what a reader should know of them.
 
     Raises:
         ResultsError: The file cannot be read.
     """
-    return export.exported(form, read_file(path), with_header=with_header)
+    text = export.exported(form, read_file(path), with_header=with_header)
+    if export.is_empty(form, text, with_header=with_header):
+        return text, (f"{path}: nothing in it goes into {form}: no test ran, or none of its times were measured",)
+    return text, ()
 
 
 def merged(paths: Sequence[Path]) -> tuple[bytes, tuple[str, ...]]:

@@ -49,7 +49,7 @@ def record_decoder(path: Path, *, is_steady: bool) -> None:
             machine = 1 + 0.2 * generator.random()
             reference, tested = [], []
             for place in range(60):
-                changed = 1.0 if is_steady or not percent or place >= 15 else 1.0 / 1.2
+                changed = 1.0 if is_steady or not percent or place >= 20 else 1.0 / 1.2
                 base = machine * (1 + percent / 100) * changed
                 tested += [int(1_000_000 * base * (1 + step / 50) * generator.uniform(1, 1.02)) for step in range(8)]
                 reference += [int(300_000 * machine * generator.uniform(1, 1.02)) for _ in range(9)]

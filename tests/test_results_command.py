@@ -55,6 +55,18 @@ def test_export_shows_on_a_narrow_terminal_what_its_encoding_lacks_by_its_code(t
     assert b"\\u202e" in done.stdout
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_export_of_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    empty = file(tmp_path / "empty.json", Results(runs=(run(),)))
+    for more in [[], ["--no-header"]]:
+        assert main(["export", form, empty, *more]) == 0
+        reason = f"{empty}: nothing in it goes into {form}: no test ran, or none of its times were measured"
+        assert capsys.readouterr().err == f"onnxperf: warning: {reason}\n"
+
+        assert main(["export", form, file(tmp_path / "one.json", everything()), *more]) == 0
+        assert capsys.readouterr().err == ""
+
+
 def test_export_of_rows_alone_has_no_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "csv", "--no-header", file(tmp_path / "r.json", A)]) == 0
 

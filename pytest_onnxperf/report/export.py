@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from .export_csv import csv_text
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.results import Results
 
 CSV: Final = "csv"
+_OF_LINES: Final = (CSV, "openmetrics")
 _RENDERERS: Final[dict[str, Callable[[Results], str]]] = {
     "pytest-benchmark": pytest_benchmark_json,
     "bencher": bencher_json,
@@ -31,3 +33,12 @@ def exported(form: str, results: Results, *, with_header: bool = True) -> str:
     if form == CSV and not with_header:
         return csv_text(results, with_header=False)
     return _RENDERERS[form](results)
+
+
+def is_empty(form: str, text: str, *, with_header: bool = True) -> bool:
+    """Whether a file of this form holds no quantity: nothing was measured, or nothing that the form takes."""
+    if form in _OF_LINES:
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        return len(lines) <= (form == CSV and with_header)
+    document = json.loads(text)
+    return not (document if form != "pytest-benchmark" else document["benchmarks"])

@@ -11,6 +11,7 @@ import pytest
 import pytest_onnxperf.results_file  # noqa: F401 -- pytester takes away what a session in this process loads
 from pytest_onnxperf.core.results_text import read_results
 from pytest_onnxperf.core.sample import QUANTILES
+from pytest_onnxperf.core.text import printable
 from pytest_onnxperf.runtime.lock import file_lock
 from pytest_onnxperf.runtime.results_disk import journal_of, read_file
 from tests import genai_models
@@ -280,7 +281,7 @@ def test_hostile_names_of_models_and_parameters_are_written(suite: Suite) -> Non
 
     (test,) = written(suite).tests
     assert test.nodeid == 'test_perf.py::test_hostile[<b>"]'
-    assert (test.measurements[0].model, test.measurements[0].label) == (name, '"<i>')
+    assert (test.measurements[0].model, test.measurements[0].label) == (printable(name), '"<i>')
 
 
 # -- workers and kills -------------------------------------------------------------------------------------------------
