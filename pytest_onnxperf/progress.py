@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from .core.stages import Held, Stage
+from .report.wrap import columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,11 +117,11 @@ def fitted(name: str, doing: Doing, seconds: str, width: int) -> str:
     >>> fitted("test_mlp", doing, "3 s", 39)
     'onnxperf: reference, 45 rounds, 3 s'
     """
-    names = [f"{name}: "] if name.isascii() and name.isprintable() else []  # a wide character takes two columns
+    names = [f"{name}: "] if name.isprintable() else []
     details = list(doing.details)
     while True:
         text = f"onnxperf: {''.join(names)}{', '.join([doing.stage, *details, seconds])}"
-        if len(text) <= width:
+        if columns(text) <= width:
             return text
         if not names and not details:
             return text[: max(width, 0)]

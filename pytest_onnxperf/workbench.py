@@ -19,7 +19,7 @@ from .core.outcome import Outcome
 from .core.providers import CPU, Provider, provider_of
 from .core.record import Record, TestKey
 from .core.stages import Spent
-from .report.wrap import wrapped
+from .report.wrap import columns, wrapped
 from .runtime.against import NotComparableError
 from .runtime.measure import Measurement
 from .runtime.plan import Plan, Subject, reference_kinds
@@ -221,7 +221,8 @@ def failed(message: str) -> BaseException:
 
 
 def _wrapped(line: str) -> list[str]:
-    """Break a long line of prose at 80 columns; what is indented, or holds a long path, stays as it is."""
-    if not line or line.startswith(" ") or len(line) <= _WIDTH or any(len(word) > _WIDTH for word in line.split()):
+    """Break a long line of prose at 80 columns; what holds a long path stays as it is."""
+    if columns(line) <= _WIDTH or any(columns(word) > _WIDTH for word in line.split()):
         return [line]
-    return wrapped(line, "  ", _WIDTH)
+    margin = " " * (len(line) - len(line.lstrip()))
+    return wrapped(line, f"{margin}  ", _WIDTH)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.states import State
 
-from .wrap import wrapped
+from .wrap import cell, shortened, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,9 +42,9 @@ def table_lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
         for turns in against.timed:
             metric = "" if turns.name == "latency_p50" else f" {METRIC[turns.name].label.removesuffix(' throughput')}"
             state = turns.verdict.state
-            yield f"{_cut(name, metric):<{_NAME_WIDTH}} {turns.values_text:>19}  {turns.interval_text:<22}  {state}"
+            yield f"{_named(name, metric)} {turns.values_text:>19}  {turns.interval_text:<22}  {state}"
         if not against.timed and not against.why_not:
-            yield f"{_cut(name, ''):<{_NAME_WIDTH}} facts alone were compared, no times"
+            yield f"{cell(name, _NAME_WIDTH)} facts alone were compared, no times"
         if against.why_not:
             yield from wrapped(f"{name}: {State.CANNOT_TELL}: {against.why_not}", "    ")
     yield from wrapped(f"what differs: {_difference(compared)}", "    ")
@@ -75,7 +75,6 @@ def _versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
-def _cut(name: str, metric: str) -> str:
-    """Cut a long name at its front: its end holds the parameters and the label."""
-    room = _NAME_WIDTH - len(metric)
-    return (name if len(name) <= room else f"...{name[-(room - 3) :]}") + metric
+def _named(name: str, metric: str) -> str:
+    """Return the first column: a long name is cut at its front, its end holds the parameters and the label."""
+    return cell(shortened(name, _NAME_WIDTH - len(metric)) + metric, _NAME_WIDTH)

@@ -10,8 +10,8 @@ from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.states import Limit
 from pytest_onnxperf.core.units import significant
 
-from .summary import NAME_WIDTH, shortened
-from .wrap import WIDTH, wrapped
+from .summary import name_cell
+from .wrap import WIDTH, cell, columns, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,9 +56,9 @@ def comparison_lines(records: Sequence[AbRecord], verbosity: int) -> list[str]:
         return []
     lines: list[str] = []
     for record in records if verbosity >= 0 else ():
-        line = f"{shortened(record.key.entry):<{NAME_WIDTH}} {speed_text(record)}"
+        line = f"{name_cell(record.key.entry)} {speed_text(record)}"
         whole = f"{line}  {record.state}".rstrip()
-        lines += [whole] if len(whole) <= WIDTH else [line, f"    {record.state}"]
+        lines += [whole] if columns(whole) <= WIDTH else [line, f"    {record.state}"]
         if verbosity > 0:
             lines += [f"  {line}" for line in _details(record) if line]
         else:
@@ -214,7 +214,7 @@ def comparison_properties(records: Sequence[AbRecord]) -> list[tuple[str, object
 
 def _both(label: str, reference: str, candidate: str) -> Iterator[str]:
     """Return one row, or where a side is too long for its column one line for each."""
-    if max(len(reference), len(candidate)) < _COLUMN_WIDTH and len(label) < _LABEL_WIDTH:
+    if max(columns(reference), columns(candidate)) < _COLUMN_WIDTH and columns(label) < _LABEL_WIDTH:
         yield _row(label, reference, candidate)
         return
     yield f"  {label}"
@@ -223,4 +223,4 @@ def _both(label: str, reference: str, candidate: str) -> Iterator[str]:
 
 
 def _row(label: str, reference: str, candidate: str) -> str:
-    return f"  {label:<{_LABEL_WIDTH}}{reference:<{_COLUMN_WIDTH}}{candidate}".rstrip()
+    return f"  {cell(label, _LABEL_WIDTH)}{cell(reference, _COLUMN_WIDTH)}{candidate}".rstrip()

@@ -11,7 +11,7 @@ from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.text import printable
 from pytest_onnxperf.core.units import listed, number, quantity
 
-from .wrap import WIDTH, wrapped
+from .wrap import WIDTH, cell, columns, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,25 +29,26 @@ def terminal_lines(tables: Sequence[Table]) -> Iterator[str]:
     """Yield the tables in 80 columns: latency or TTFT and decode throughput, and the peak of memory."""
     for table in tables:
         yield from wrapped(printable(table.title))
-        columns = _shown(table)
-        yield from wrapped(printable(best_line(table, columns)), "  ")
-        yield from _terminal_rows(table, columns) if columns else ()
+        names = _shown(table)
+        yield from wrapped(printable(best_line(table, names)), "  ")
+        yield from _terminal_rows(table, names) if names else ()
         for text in _remarks(table):
             yield from wrapped(printable(text), "  ")
 
 
-def _terminal_rows(table: Table, columns: Sequence[str]) -> Iterator[str]:
-    longest = max(len(printable(row.name)) for row in table.rows) + 1
-    room = min(longest, WIDTH - _COLUMN * len(columns))
-    heads = [_SHORT.get(name, METRIC[name].label) + f" {METRIC[name].unit}" for name in columns]
+def _terminal_rows(table: Table, metrics: Sequence[str]) -> Iterator[str]:
+    longest = max(columns(printable(row.name)) for row in table.rows) + 1
+    room = min(longest, WIDTH - _COLUMN * len(metrics))
+    heads = [_SHORT.get(name, METRIC[name].label) + f" {METRIC[name].unit}" for name in metrics]
     yield f"{'cell':<{room}}" + "".join(f"{head:>{_COLUMN}}" for head in heads)
     for row in table.rows:
         if row.metrics:
             name = printable(row.name)
-            if len(name) >= room:
+            is_long = columns(name) >= room
+            if is_long:
                 yield name
-            cells = "".join(f"{_short_value(row, column):>{_COLUMN}}" for column in columns)
-            yield f"{name if len(name) < room else '':<{room}}{cells}"
+            values = "".join(f"{_short_value(row, metric):>{_COLUMN}}" for metric in metrics)
+            yield cell("" if is_long else name, room) + values
 
 
 _SHORT: Final = {"latency_p50": "latency", "decode_throughput": "decode"}

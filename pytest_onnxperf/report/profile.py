@@ -7,7 +7,7 @@ from pytest_onnxperf.core.op_table import OpRow
 from pytest_onnxperf.core.profile import DeviceTotal, Profile
 from pytest_onnxperf.core.text import printable
 from pytest_onnxperf.report.profile_diff import ProfileChanges
-from pytest_onnxperf.report.wrap import wrapped
+from pytest_onnxperf.report.wrap import cell, shortened, wrapped
 
 TABLE_WIDTH = 80
 _OP_WIDTH = 25
@@ -75,9 +75,10 @@ def op_table_lines(rows: Sequence[OpRow], top: int | None, *, with_advice: bool 
     yield _HEAD
     shown = rows if top is None else rows[:top]
     for row in shown:
-        op_type, provider = _cut(row.op_type or "(none)", _OP_WIDTH), short_provider(row.execution_provider)
+        op_type = cell(printable(row.op_type or "(none)"), _OP_WIDTH)
+        provider = cell(short_provider(row.execution_provider), _EP_WIDTH)
         times = f"{row.duration_per_run_ns / 1e6:>9.3f} {row.self_per_run_ns / 1e6:>9.3f} {row.self_share_ratio:>6.1%}"
-        yield f"{op_type:<{_OP_WIDTH}} {provider:<{_EP_WIDTH}} {row.executions_per_run:>7.4g} {times} {row.op_class}"
+        yield f"{op_type} {provider} {row.executions_per_run:>7.4g} {times} {row.op_class}"
     if len(shown) < len(rows):
         yield f"and {len(rows) - len(shown)} more"
     classes = dict.fromkeys((row.op_class, row.advice) for row in shown) if with_advice else {}
@@ -96,7 +97,7 @@ def diff_lines(changes: ProfileChanges) -> Iterator[str]:
     if changes.facts:
         yield f"{'a run':<56} {'A':>7} {'B':>7} {'change':>7}"
         for change in changes.facts:
-            yield f"{_cut(change.name, 56):<56} {change.old:>7} {change.new:>7} {change.new - change.old:>+7}"
+            yield f"{cell(printable(change.name), 56)} {change.old:>7} {change.new:>7} {change.new - change.old:>+7}"
     elif changes.old_unavailable is None and changes.new_unavailable is None:
         yield "The facts are the same."
     yield ""
@@ -105,7 +106,7 @@ def diff_lines(changes: ProfileChanges) -> Iterator[str]:
     yield f"{'self time, ms a run (noise: decides nothing)':<53} {'A':>8} {'B':>8} {'change':>8}"
     for time in changes.times:
         ratio = f"{time.new_ns / time.old_ns - 1:>+8.0%}" if time.old_ns and time.new_ns else f"{'-':>8}"
-        yield f"{_cut(time.op_type, 53):<53} {time.old_ns / 1e6:>8.3f} {time.new_ns / 1e6:>8.3f} {ratio}"
+        yield f"{cell(printable(time.op_type), 53)} {time.old_ns / 1e6:>8.3f} {time.new_ns / 1e6:>8.3f} {ratio}"
 
 
 def short_provider(name: str) -> str:
@@ -114,7 +115,7 @@ def short_provider(name: str) -> str:
     >>> short_provider("CUDAExecutionProvider"), short_provider("")
     ('CUDA', '-')
     """
-    return _cut(name.removesuffix("ExecutionProvider") or "-", _EP_WIDTH)
+    return shortened(printable(name.removesuffix("ExecutionProvider") or "-"), _EP_WIDTH)
 
 
 def op_name(op: str) -> str:
@@ -131,19 +132,13 @@ def _device_lines(category: str, totals: Mapping[str, DeviceTotal], top: int | N
     yield f"{category + ' events, whole file, on the clock of the device':<62} {'events':>7} {'ms':>9}"
     by_time = sorted(totals.items(), key=lambda item: (-item[1].duration_ns, item[0]))
     for name, total in by_time[:top]:
-        yield f"{_cut(name, 62):<62} {total.events:>7} {total.duration_ns / 1e6:>9.3f}"
+        yield f"{cell(printable(name), 62)} {total.events:>7} {total.duration_ns / 1e6:>9.3f}"
     if top is not None and top < len(by_time):
         yield f"and {len(by_time) - top} more"
 
 
 def _number(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def _cut(text: str, width: int) -> str:
-    """Shorten at the front, where names have least to say."""
-    text = printable(text)
-    return text if len(text) <= width else f"...{text[3 - width :]}"
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

@@ -8,7 +8,7 @@ from pytest_onnxperf.core.providers import CPU
 from pytest_onnxperf.core.units import number
 
 from .profile import TABLE_WIDTH, short_provider
-from .wrap import wrapped
+from .wrap import cell, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,7 +64,7 @@ def _time(value_ns: float) -> str:
 def _line(row: RooflineRow) -> str:
     mark = "<" if row.is_upper_bound else ""
     is_unknown = row.unknown_per_run >= row.executions_per_run
-    cells = (
+    values = (
         "-" if is_unknown else mark + scaled(row.flop_per_run, PREFIXES),
         "-" if is_unknown else mark + scaled(row.bytes_per_run, PREFIXES),
         "-" if row.flop_per_byte is None else scaled(row.flop_per_byte, PREFIXES),
@@ -74,11 +74,12 @@ def _line(row: RooflineRow) -> str:
         "-" if row.attained_ratio is None else f"{row.attained_ratio:.0%}",
     )
     texts = [
-        f"{cell:<{width}}" if name == "bound" else f"{cell:>{width}}"
-        for cell, (name, width) in zip(cells, _COLUMNS, strict=True)
+        f"{text:<{width}}" if name == "bound" else f"{text:>{width}}"
+        for text, (name, width) in zip(values, _COLUMNS, strict=True)
     ]
     provider = short_provider(row.execution_provider)[:_EP_WIDTH]
-    return f"{_cut(row.op_type):<{_OP_WIDTH}} {provider:<{_EP_WIDTH}} {' '.join(texts)}"
+    op_type = cell(_plain(row.op_type), _OP_WIDTH, _OP_WIDTH - 3)
+    return f"{op_type} {cell(provider, _EP_WIDTH)} {' '.join(texts)}"
 
 
 def _notes(rows: Sequence[RooflineRow], ceilings: Ceilings | None) -> Iterator[str]:
@@ -105,11 +106,6 @@ def _notes(rows: Sequence[RooflineRow], ceilings: Ceilings | None) -> Iterator[s
         yield from _wrapped(
             "Where `least` is missing, no ceiling is known for that EP, or for the element type of an execution."
         )
-
-
-def _cut(text: str) -> str:
-    text = _plain(text)
-    return text if len(text) <= _OP_WIDTH else f"{text[: _OP_WIDTH - 3]}..."
 
 
 def _wrapped(text: str) -> list[str]:

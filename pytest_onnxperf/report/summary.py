@@ -14,7 +14,7 @@ from pytest_onnxperf.core.units import quantity
 from .against import table_lines
 from .device_state import measured_text
 from .explanation import attention_lines, explanation_lines
-from .wrap import WIDTH, wrapped
+from .wrap import WIDTH, cell, shortened, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.outcome import Outcome
     from pytest_onnxperf.core.record import Record
 
-NAME_WIDTH: Final = 36
+_NAME_WIDTH: Final = 36
+_NAME_HEAD: Final = 15
 _MOST_NAMES: Final = 3
 
 
@@ -120,10 +121,9 @@ def measurement_line(outcome: Outcome) -> str:
     The state is two words where facts and times came out differently.
     """
     record = outcome.record
-    name = shortened(record.key.entry)
     shown = [METRIC[key].shown(record.metrics[key]) for key in MAIN_METRICS if key in record.metrics]
     latency = ", ".join(shown) or "-"
-    return f"{name:<{NAME_WIDTH}} {latency:>9}  memcpy {memcpy_text(record):<3} {state_text(outcome)}"
+    return f"{name_cell(record.key.entry)} {latency:>9}  memcpy {memcpy_text(record):<3} {state_text(outcome)}"
 
 
 MAIN_METRICS: Final = ("latency_p50", "ttft", "decode_throughput")
@@ -135,12 +135,14 @@ def memcpy_text(record: Record) -> str:
     return "?" if record.facts is None or record.unavailable_facts else str(record.facts.memcpy)
 
 
-def shortened(name: str) -> str:
-    """Cut a long name in its middle: its end holds the parameters and the label."""
-    if len(name) <= NAME_WIDTH:
-        return name
-    tail = NAME_WIDTH // 2
-    return f"{name[: NAME_WIDTH - tail - 3]}...{name[-tail:]}"
+def name_cell(name: str) -> str:
+    """Return the name of a test as the first column: a long one is cut in its middle, its end holds the parameters."""
+    return cell(name, _NAME_WIDTH, _NAME_HEAD)
+
+
+def short_test(name: str) -> str:
+    """Return a name in a list of names, cut as in its column."""
+    return shortened(name, _NAME_WIDTH, _NAME_HEAD)
 
 
 def state_text(outcome: Outcome) -> str:
@@ -235,7 +237,7 @@ def _unpaired(outcomes: Sequence[Outcome]) -> Iterator[str]:
 def _said_once(remarks: Iterable[tuple[Record, str]]) -> Iterator[str]:
     about: dict[str, list[str]] = {}
     for record, remark in remarks:
-        about.setdefault(remark, []).append(shortened(record.key.entry))
+        about.setdefault(remark, []).append(short_test(record.key.entry))
     for remark, names in about.items():
         more = ", ..." if len(names) > _MOST_NAMES else ""
         yield f"{', '.join(names[:_MOST_NAMES])}{more}: {remark}"
@@ -252,7 +254,7 @@ def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
                 yield f"{name}: {comparison.since_anchor}"
     disturbed = [outcome.record for outcome in outcomes if outcome.record.disturbance]
     if disturbed:
-        names = ", ".join(shortened(record.key.entry) for record in disturbed[:_MOST_NAMES])
+        names = ", ".join(short_test(record.key.entry) for record in disturbed[:_MOST_NAMES])
         more = ", ..." if len(disturbed) > _MOST_NAMES else ""
         yield f"{len(disturbed)} disturbed, {disturbed[0].disturbance}: {names}{more}"
     changes = {change for o in outcomes if o.against is None for change in o.verdict.version_changes}

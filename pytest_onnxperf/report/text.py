@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,7 @@ from pytest_onnxperf.core.units import significant
 from .against import failure_lines
 from .explanation import explanation_lines, op_change_lines
 from .profile import op_table_lines
-from .wrap import WIDTH, wrapped
+from .wrap import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,11 +137,10 @@ def headline(outcome: Outcome) -> str:
 
 
 def _row(state: str, what: str, detail: str) -> Iterator[str]:
-    yield from textwrap.wrap(
-        f"{state:<11}  {what}", WIDTH, initial_indent="  ", subsequent_indent=" " * 15, break_on_hyphens=False
-    )
+    indent = " " * 15
+    yield from wrapped(f"  {state:<11}  {what}", indent)
     if detail:
-        yield from textwrap.wrap(detail, WIDTH, initial_indent=" " * 15, subsequent_indent=" " * 15)
+        yield from wrapped(indent + detail, indent)
 
 
 def _evidence(record: Record) -> Iterator[str]:

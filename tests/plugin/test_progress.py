@@ -200,8 +200,15 @@ def test_what_does_not_fit_is_left_out_the_name_first(width: int, text: str) -> 
     assert fitted("test_mlp", DOING, "3 s", width) == text
 
 
-def test_a_name_that_a_terminal_may_draw_wider_is_left_out() -> None:
-    assert "test" not in fitted("test_\u6a21\u578b", DOING, "3 s", 200)
+def test_a_wide_character_counts_as_two_columns() -> None:
+    name, needed = "test_\u6a21\u578b", len("onnxperf: test_1234: reference, 45 rounds, +0.4 % [-0.2 % to +1.1 %], 3 s")
+
+    assert name in fitted(name, DOING, "3 s", needed)
+    assert name not in fitted(name, DOING, "3 s", needed - 1)
+
+
+def test_a_name_that_a_terminal_would_act_on_is_left_out() -> None:
+    assert "test" not in fitted("test_\u202e", DOING, "3 s", 200)
 
 
 def test_all_the_time_of_a_measurement_goes_to_its_stages(pytester: pytest.Pytester) -> None:
