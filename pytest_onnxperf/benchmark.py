@@ -30,7 +30,7 @@ _CODSPEED: Final = "pytest_codspeed"
 _PACKAGES: Final = frozenset({"pytest_benchmark", _CODSPEED})
 _LATENCY_CLOCKS: Final = (time.perf_counter, time.monotonic, time.time)
 """Those that a `--benchmark-timer` may name and that tell seconds as a caller feels them."""
-_DISABLED: Final = "pytest-benchmark timed nothing (--benchmark-disable, which pytest-xdist brings)"
+_DISABLED: Final = "pytest-benchmark timed nothing, --benchmark-disable or pytest-xdist switched it off: run without"
 _SET_CLASS: Final = object.__dict__["__class__"].__set__
 """The fixture of pytest-codspeed has a property in its place."""
 

@@ -22,7 +22,7 @@ class MatrixHooks:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter, config: pytest.Config) -> None:
         """Write a table for each model."""
         cells = [test for test in self._hooks.reports.tests.values() if test.found.place is not None]
-        if not cells or config.get_verbosity() < 0:
+        if not cells or config.get_verbosity() < -1:  # the tables are what a matrix is for: -q keeps them
             return
         from .core.matrix import RunTest, tables_of
         from .report.matrix import terminal_lines

@@ -130,7 +130,7 @@ class AbRecord:
             return ""
         how = f"differs by {abs(self.sensor.ratio - 1):.1%} here, beyond {FLOOR_RATIO - 1:.0%}"
         if self.sensor.processes > 1:
-            how = f"differs by more than {FLOOR_RATIO - 1:.0%} in most of {self.sensor.processes} processes"
+            how = f"differs by more than {FLOOR_RATIO - 1:.0%} in most of {self.sensor.processes} processes of its own"
         return f"noisy: the reference against itself {how}"
 
     @property

@@ -107,7 +107,8 @@ def _judged(
     spread_ratio = max((each.spread_ratio for each in record.paired.get(metric.name, ())), default=0.0)
     is_excused = state is not State.OK and badness <= _explained(record.other_load_ratio)
     if values.kind and spread_ratio > NOISY_SPREAD_RATIO and is_excused:
-        state, detail = State.NOISY, f"the reference workload itself varied by {spread_ratio:.0%} from round to round"
+        varied = f"the reference workload itself varied by {spread_ratio:.0%} from round to round"
+        state, detail = State.NOISY, "; ".join(part for part in (verdict.reason, varied) if part)
     # The reference workload is the CPU's: what slows the GPU down does not cancel in the ratio to it.
     is_disturbed = (bool(record.disturbance) and not values.kind) or bool(record.gpu and record.gpu.disturbances)
     if is_disturbed and is_excused:

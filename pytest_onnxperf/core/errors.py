@@ -11,6 +11,7 @@ OnnxPerfError
 ├── ResultsError            a file of results cannot be read, written or merged
 ├── ModelError              the model cannot be loaded
 └── MeasurementError        a measurement did not come to its end
+    ├── InputsError         what the test gives does not fit the inputs of the model
     └── ProviderError       the execution provider does not run here
 """
 
@@ -65,6 +66,10 @@ class ModelError(OnnxPerfError):
 
 class MeasurementError(OnnxPerfError):
     """A measurement did not come to its end."""
+
+
+class InputsError(MeasurementError):
+    """The feeds, shapes or ranges of the test do not fit the inputs of the model."""
 
 
 class ProviderError(MeasurementError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
@@ -88,9 +89,18 @@ def _is_model(value: object) -> bool:
     return _is_text(value) or isinstance(value, PurePath)
 
 
+def _slug(value: object) -> str:
+    """Write a value as a part of an id, which is ASCII."""
+    text = str(value)
+    if not re.search("[a-z0-9]", text.lower()):
+        msg = f"{text!r:.80} has no letter from a to z and no digit for the id of a test: give a dict of name -> value"
+        raise SettingError(msg)
+    return slug(text)
+
+
 def _model_word(value: Any) -> str:
     path = next(iter(value.values())) if isinstance(value, Mapping) else value
-    return slug(PurePath(path).name.removesuffix(".onnx"))
+    return _slug(PurePath(path).name.removesuffix(".onnx"))
 
 
 def _count(letter: str) -> _Dimension:
@@ -100,7 +110,7 @@ def _count(letter: str) -> _Dimension:
 # In the order of an id. A dimension of the test's own stands behind them.
 _KNOWN: Final = {
     MODEL: _Dimension(_model_word, _is_model, "a path, or a dict of pipeline -> path"),
-    "dtype": _Dimension(slug, _is_text, "a name such as 'f16', 'int4' or 'nf4'"),
+    "dtype": _Dimension(_slug, _is_text, "a name such as 'f16', 'int4' or 'nf4'"),
     "pipeline": _Dimension(str, PIPELINES.__contains__, f"one of {', '.join(PIPELINES)}"),
     "ep": _Dimension(lambda value: provider_of(value).short, _is_text, "the name of an execution provider"),
     "prompt_tokens": _count("p"),
@@ -171,7 +181,7 @@ def _axis(name: str, given: Any) -> dict[str, Any]:
         msg = f"`{name}`: expected at least one value, got {given!r}"
         raise SettingError(msg)
     if isinstance(given, Mapping):
-        pairs = [(_own_word(name, key) if name not in _KNOWN else slug(str(key)), _checked(name, value))
+        pairs = [(_own_word(name, key) if name not in _KNOWN else _slug(key), _checked(name, value))
                  for key, value in given.items()]  # fmt: skip
     else:
         pairs = [(_word(name, _checked(name, value)), value) for value in given]
@@ -187,7 +197,7 @@ def _word(name: str, value: Any) -> str:
 
 
 def _own_word(name: str, value: object) -> str:
-    return f"{name}_{slug(str(value))}"
+    return f"{name}_{_slug(value)}"
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _END: Final = b'"tests":[]}'
 _SEPARATOR: Final = b",\n"
+_BYTE_ORDER_MARKS: Final = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class _Head(msgspec.Struct):
@@ -78,7 +80,7 @@ def read_results(data: bytes, path: str) -> Results:
         msg = f"{path}: not a file of --onnxperf-json: {error}"
         raise ResultsError(msg) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        what = "empty" if not data.strip() else f"not valid JSON, it may be cut off: {error}"
+        what = _what_is_wrong(data, error)
         msg = f"{path}: {what} ({len(data)} bytes); copy it again, or run the tests again with --onnxperf-json"
         raise ResultsError(msg) from None
     if head.schema != SCHEMA:
@@ -93,6 +95,14 @@ def read_results(data: bytes, path: str) -> Results:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         msg = f"{path}: {error}"
         raise ResultsError(msg) from None
+
+
+def _what_is_wrong(data: bytes, error: Exception) -> str:
+    if not data.strip():
+        return "empty"
+    if data.startswith(_BYTE_ORDER_MARKS):
+        return "not UTF-8 as JSON is, it begins with a byte order mark, which a shell or an editor wrote"
+    return f"not valid JSON, it may be cut off: {error}"
 
 
 class Journal(msgspec.Struct, frozen=True):

@@ -6,13 +6,13 @@ Which process starts first alternates: it is worth 1 % (measured).
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_onnxperf.core.against import Turns, turns_of
-from pytest_onnxperf.core.errors import MeasurementError, about
+from pytest_onnxperf.core.errors import InputsError, MeasurementError, about
 from pytest_onnxperf.core.pairs import FEWEST_PAIRS
 from pytest_onnxperf.core.stages import Stage
 
@@ -21,8 +21,7 @@ from .measure import Measurement
 from .turns import HeldWorker, Times, take_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from pytest_onnxperf.core.record import Record, TestKey
@@ -71,9 +70,15 @@ class _ReferenceArm(_Arm):
         assert self._profiled is not None
         return self._assemble(key, self.timings, self._profiled, self._subject.size_bytes())
 
-    def named(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def named(self) -> Iterator[None]:
         """Say in an error that it is about this arm."""
-        return about(f"the reference arm, {self._reference.text}")
+        with about(f"the reference arm, {self._reference.text}"):
+            try:
+                yield
+            except InputsError as error:
+                msg = f"{error}\nWhere the model here takes them, the two have other inputs and cannot be compared."
+                raise InputsError(msg) from error
 
     def _process_options(self, what: str) -> dict[str, Any]:
         options = super()._process_options(what)

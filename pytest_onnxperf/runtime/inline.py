@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pytest_onnxperf.core.errors import MeasurementError, ModelError, ProviderError
+from pytest_onnxperf.core.errors import InputsError, MeasurementError, ModelError, ProviderError
 
 from .child.main import answer, steps_of
 from .child.protocol import pack_feeds
@@ -60,6 +60,7 @@ def result_of(message: dict[str, Any], ending: Callable[[], str]) -> dict[str, A
 
     Raises:
         ProviderError: The EP does not run.
+        InputsError: What the test gives does not fit the inputs of the model.
         ModelError: The runtime refuses the model.
         MeasurementError: Anything else went wrong.
     """
@@ -69,6 +70,8 @@ def result_of(message: dict[str, Any], ending: Callable[[], str]) -> dict[str, A
     text = error["message"]
     if error["kind"] == "ep":
         raise ProviderError(text)
+    if error["kind"] == "input":
+        raise InputsError(text)
     if error["kind"] == "model":
         msg = f"ONNX Runtime cannot load the model: {text}"
         raise ModelError(msg)

@@ -128,6 +128,13 @@ def test_a_reference_that_varies_itself_makes_a_change_noisy() -> None:
     assert compared(measured(11, 1.0, spread_ratio=0.25)).state is State.REGRESSED
 
 
+def test_a_baseline_that_tells_no_spread_is_named_beside_a_reference_that_varies() -> None:
+    found = compared(measured(11, 1.0, spread_ratio=0.26), baseline(1.0, 1.1))
+    assert found.state is State.NOISY
+    assert found.detail.startswith("2 stored processes tell no spread")
+    assert found.detail.endswith("; the reference workload itself varied by 26% from round to round")
+
+
 def test_a_slowdown_that_no_noise_explains_regresses_however_the_reference_varies() -> None:
     assert compared(measured(21, 1.0, spread_ratio=0.9)).state is State.REGRESSED
 

@@ -201,6 +201,9 @@ WHOLE = write_results(everything())
         pytest.param(b'{"schema": 0, "runs": 3}', "schema 0 is older than the 1", id="older"),
         pytest.param(b'{"schema": 1, "runs": [{}]}', "r.json: Object missing required field `started` - at `$.runs[0]`",
                      id="a run without a start"),
+        pytest.param(WHOLE.decode().encode("utf-16"), "r.json: not UTF-8 as JSON is, it begins with a byte order mark",
+                     id="UTF-16, as PowerShell writes"),
+        pytest.param(WHOLE.decode().encode("utf-8-sig"), "it begins with a byte order mark", id="UTF-8 with a mark"),
         pytest.param(b"[" * 100_000, "r.json: not", id="deep"),
     ],
 )  # fmt: skip

@@ -12,6 +12,7 @@ import onnxruntime  # noqa: F401
 
 import pytest_onnxperf.handles
 import pytest_onnxperf.hooks  # noqa: F401
+from pytest_onnxperf.report.wrap import columns
 from tests import models
 
 if TYPE_CHECKING:
@@ -136,4 +137,4 @@ _PYTESTS_OWN: Final = (
 
 def too_wide(lines: list[str]) -> list[str]:
     """Return the lines that do not fit into 80 columns, but for paths and commands, which are not broken."""
-    return [line for line in lines if len(line) > 80 and " " in line.strip() and not line.startswith(_PYTESTS_OWN)]
+    return [line for line in lines if columns(line) > 80 and " " in line.strip() and not line.startswith(_PYTESTS_OWN)]

@@ -227,6 +227,22 @@ def test_arms_with_inputs_of_other_names_are_refused(project: Suite) -> None:
     assert "`ids`, `mask`, `wide`, `x` here, `x` in revision HEAD" in output
 
 
+def test_a_reference_arm_whose_model_takes_other_shapes_says_that_the_two_cannot_be_compared(project: Suite) -> None:
+    project.model(write=models.mlp, width=16)
+    project.module("""
+        import numpy as np
+
+        def test_mlp(onnx_session):
+            onnx_session("mlp.onnx").measure({"x": np.ones((1, 16), np.float32)})
+    """)
+    result = project.run(*TIMES, "--onnxperf-against=HEAD")
+    result.assert_outcomes(failed=1)
+    output = " ".join(result.stdout.str().split())
+    assert "the reference arm, revision HEAD" in output
+    assert "`x`: dimension 1 is 16, the model fixes it at 64" in output
+    assert "the two have other inputs and cannot be compared" in output
+
+
 @pytest.mark.parametrize("step", ["round", "profile"])
 def test_a_reference_arm_that_crashes_is_named(project: Suite, python: str, step: str) -> None:
     (site,) = Path(python).parents[1].glob("lib/python*/site-packages")

@@ -229,6 +229,13 @@ def test_a_baseline_gates_the_facts_and_holds_its_times_for_noisy(suite: Suite) 
     result = suite.run_apart(*OWN, "--onnxperf-strict")
     result.assert_outcomes(failed=1)
     assert "  changed      nodes 2 -> 3 a run" in result.stdout.str()
+    assert "- If this is intended, record it:" in result.stdout.str()
+
+    suite.run_apart(*OWN, "--onnxperf-update").assert_outcomes(passed=1)
+    result = suite.run_apart(*OWN, "--onnxperf-strict")
+    result.assert_outcomes(failed=1)
+    assert "  noisy        latency p50" in result.stdout.str()
+    assert "- If this is intended" not in result.stdout.str(), "what is noisy is no change that could be intended"
 
 
 def test_variables_of_measuring_processes_cannot_be_those_of_a_benchmark(suite: Suite) -> None:

@@ -176,6 +176,25 @@ def test_a_long_name_is_cut_in_its_middle_and_everything_fits_into_80_columns(su
     assert too_wide(result.outlines) == []
 
 
+def test_names_in_chinese_fit_into_80_columns(suite: Suite) -> None:
+    model, label = "\u6a21\u578b\u76ee\u5f55/\u91cf\u5316\u6a21\u578b.onnx", "\u6279\u91cf\u5927\u5c0f" * 8
+    suite.model(model)
+    suite.module(f"""
+        import pytest
+
+        @pytest.mark.onnx_budget(max_nodes=1)
+        def test_model(onnx_session):
+            onnx_session("{model}").measure(shapes={{"batch": 1}}, label="{label}")
+    """)
+
+    result = suite.run(*QUICK)
+
+    line = section(result, "onnxperf")[0]
+    assert line.startswith("test_model")
+    assert "..." in line
+    assert too_wide(result.outlines) == []
+
+
 def test_nothing_is_said_of_a_session_that_measured_nothing(suite: Suite) -> None:
     suite.module("def test_other(): pass")
 
