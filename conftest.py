@@ -7,6 +7,7 @@ import functools
 import importlib.metadata
 import os
 import shutil
+import signal
 import tempfile
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark, (_, what) in _LANES.items():
         config.addinivalue_line("markers", f"{mark}: needs {what}; the lane of .ci/run that has it runs it")
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script, and so its children
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 PACKAGE: Final = Path(__file__).parent.parent / "pytest_onnxperf"
 HEAVY: Final = frozenset({"numpy", "onnx", "onnxruntime", "onnxruntime_genai", "scipy", "torch", "transformers"})
 CORE_MAY_IMPORT: Final = sys.stdlib_module_names | {"msgspec"}
+REPORT_MAY_IMPORT: Final = CORE_MAY_IMPORT | {"wcwidth"}
 CORE_MAY_IMPORT_IN_FUNCTIONS: Final = frozenset({"scipy.special"})
 """The distributions of its statistics. Not `scipy.stats`, whose import costs a second."""
 NUMPY_IN_GLUE: Final = frozenset({"handles.py", "generator_handles.py"})
@@ -54,14 +55,15 @@ def imports(path: Path, *, also_in_functions: bool = True) -> set[str]:
 
 
 def test_core_is_pure_and_report_knows_core_alone() -> None:
-    for layer, allowed in (("core", {"core"}), ("report", {"core", "report"})):
+    layers = (("core", {"core"}, CORE_MAY_IMPORT), ("report", {"core", "report"}, REPORT_MAY_IMPORT))
+    for layer, allowed, packages in layers:
         for path in modules(layer):
             for name in imports(path):
                 top, _, rest = name.partition(".")
                 if top == "pytest_onnxperf":
                     assert rest.split(".")[0] in allowed, f"{path}: {name}"
                 elif not (layer == "core" and name in CORE_MAY_IMPORT_IN_FUNCTIONS):
-                    assert top in CORE_MAY_IMPORT, f"{path}: {name}"
+                    assert top in packages, f"{path}: {name}"
 
 
 def test_runtime_knows_core_and_neither_report_nor_pytest() -> None:

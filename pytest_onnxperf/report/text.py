@@ -72,8 +72,8 @@ _UNTOLD: Final = (State.NOISY, State.DISTURBED, State.CANNOT_TELL, State.UNSTABL
 def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     record, verdict = outcome.record, outcome.verdict
     label = f" ({record.key.label})" if record.key.label else ""
-    yield f"{record.model}{label}"
-    yield f"on {record.environment.execution_provider}, {record.environment.device}"
+    yield from wrapped(f"{record.model}{label}", "  ")
+    yield from wrapped(f"on {record.environment.execution_provider}, {record.environment.device}", "  ")
     yield ""
     yield from _breaches(verdict)
     yield ""

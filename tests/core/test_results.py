@@ -190,7 +190,7 @@ WHOLE = write_results(everything())
     ("data", "says"),
     [
         pytest.param(b"", "r.json: empty (0 bytes)", id="empty"),
-        pytest.param(b"\xff\xfe{}", "r.json: not valid JSON", id="not UTF-8"),
+        pytest.param(b"\x80{}", "r.json: not valid JSON", id="not UTF-8"),
         pytest.param(WHOLE[:-3], "r.json: not valid JSON, it may be cut off", id="cut at the end"),
         pytest.param(WHOLE[: len(WHOLE) // 2], "r.json: not valid JSON, it may be cut off", id="cut in the middle"),
         pytest.param(b"[]", "r.json: not a file of --onnxperf-json", id="an array"),
