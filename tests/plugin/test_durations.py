@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -13,6 +12,8 @@ from tests.plugin.suite import FACTS, ON, QUICK, section
 
 if TYPE_CHECKING:
     from tests.plugin.suite import Suite
+
+pytestmark = pytest.mark.usefixtures("own_locks")
 
 THREE: Final = """
     import pytest
@@ -28,11 +29,6 @@ THREE: Final = """
     def test_hangs(onnx_session):
         onnx_session("endless.onnx").measure(shapes={"batch": 1})
 """
-
-
-@pytest.fixture(autouse=True)
-def _own_locks(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
 
 
 def rows(result: pytest.RunResult) -> dict[str, tuple[float, dict[str, float]]]:

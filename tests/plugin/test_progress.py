@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -152,8 +151,7 @@ def test_reference_and_confirming_processes_are_stages_of_their_own(suite: Suite
 
 
 @pytest.mark.usefixtures("own_locks")
-def test_who_waits_for_the_device_says_so_and_for_how_long(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
+def test_who_waits_for_the_device_says_so_and_for_how_long(suite: Suite) -> None:
     suite.model()
     suite.module(MEASURE)
     release = threading.Event()

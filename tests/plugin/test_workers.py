@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.plugin.suite import Suite
+
+pytestmark = pytest.mark.usefixtures("own_locks")
 
 ROOT: Final = Path(__file__).parents[2]
 DEVICES: Final = """
@@ -50,11 +51,6 @@ FOUR: Final = """
     def test_fails_and_is_explained(onnx_session):
         onnx_session("mlp.onnx").measure(shapes={"batch": 1})
 """
-
-
-@pytest.fixture(autouse=True)
-def _own_locks(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
 
 
 @pytest.fixture(scope="module")
