@@ -53,8 +53,9 @@ def _ended(report: pytest.TestReport, before: ReportedTest) -> tuple[Ended, str]
     """Return how a test ended and why: one that failed, and whose teardown fails too, has failed."""
     if report.failed:
         text = str(report.longrepr or "")  # not `longreprtext`, which begins with a line on the worker of pytest-xdist
-        message = "\n\n".join(each for each in (before.message, text) if each)
-        return "failed" if report.when == "call" or before.ended == "failed" else "error", message
+        if before.message and text:  # as of a teardown, after the failure of the test itself
+            text = f"{before.message}\n\nIn its {report.when}:\n{text}"
+        return "failed" if report.when == "call" or before.ended == "failed" else "error", text or before.message
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "xpassed", str(report.wasxfail)
     if report.skipped:

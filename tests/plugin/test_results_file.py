@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -195,6 +196,8 @@ def test_a_test_that_measured_nothing_is_there_with_the_reason(suite: Suite) -> 
     assert "max_memcopy" in tests["test_wrong"].message
     assert tests["test_expected"].message == "one day"
     assert "in teardown" in tests["test_teardown"].message
+    assert "In its teardown" not in tests["test_teardown"].message, "nothing stands before it"
+    assert re.search(r"max_nodes.*\n\nIn its teardown:\n.*in teardown", tests["test_over_and_teardown"].message, re.S)
     assert "more characters" in tests["test_own_failure"].message
     assert len(tests["test_own_failure"].message) < 8100
     assert [name for name, test in tests.items() if test.is_breach] == ["test_over_and_teardown"]
