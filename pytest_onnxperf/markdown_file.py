@@ -14,6 +14,8 @@ from .report.markdown import Session, page
 from .runtime.report_file import append_summary, check_writable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from _pytest.terminal import TerminalReporter
 
     from .core.outcome import ReportedTest
@@ -23,11 +25,19 @@ if TYPE_CHECKING:
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 _FILE_BYTES: Final = 65_000
 """A comment of GitHub holds 65 536 characters: "Body is too long (maximum is 65536 characters)" says its API."""
-_STOPPED: Final = {
+_STOPPED: Final[Mapping[int, str]] = {
     pytest.ExitCode.INTERRUPTED: "it was interrupted",
     pytest.ExitCode.INTERNAL_ERROR: "pytest or a plugin failed",
     pytest.ExitCode.USAGE_ERROR: "pytest was started in a wrong way",
 }
+
+
+def _stopped(session: pytest.Session) -> str:
+    """Return why the session did not come to its end, if it did not. A plugin may end it with a status of its own."""
+    status = int(session.exitstatus)
+    if status not in set(pytest.ExitCode):
+        return stopped_text(session) or f"it ended with exit status {status}, which is not one of pytest's"
+    return _STOPPED.get(status, stopped_text(session))
 
 
 def register_markdown(config: pytest.Config, hooks: Hooks, settings: Settings) -> None:
@@ -70,7 +80,7 @@ class MarkdownHooks:
         found = Session(
             tuple(self._hooks.reports.tests.values()), self._hooks.reports.tests_run, self._settings.update,
             self._hooks.updated, self._hooks.not_updated,
-            _STOPPED.get(pytest.ExitCode(session.exitstatus), stopped_text(session)),
+            _stopped(session),
         )  # fmt: skip
         if self._path is not None and not self._write(self._path, found):
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED

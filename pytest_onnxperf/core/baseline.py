@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+from msgspec import Meta
 
 from .metrics import METRIC
 from .paired import TESTED, ReferenceSpec
@@ -32,7 +34,8 @@ _LEAST_SHARE: Final = 0.01
 _MOST_PROCESSES: Final = 10
 """So many an entry keeps; a choice: t quantiles fall little beyond it."""
 
-Facts = dict[str, int | dict[str, int]]
+_Count = Annotated[int, Meta(ge=0)]
+Facts = dict[str, _Count | dict[str, _Count]]
 
 
 @dataclass(frozen=True, slots=True)

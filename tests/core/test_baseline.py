@@ -232,6 +232,7 @@ def test_what_changed_is_said_old_to_new() -> None:
         ("[]", "b.json:1: not a baseline of pytest-onnxperf"),
         (GOLDEN.replace('   "commit"', '<<<<<<< HEAD\n   "commit"'), "b.json:17: an unresolved merge conflict"),
         (GOLDEN.replace('"nodes": 2', '"nodes": "two"'), "b.json:6: entry 'test_a': Expected"),
+        (GOLDEN.replace('"nodes": 2', '"nodes": -1'), "b.json:6: entry 'test_a': Expected `int` >= 0"),
         (GOLDEN.replace("[10]", "10"), "b.json:6: entry 'test_a': Expected `array`"),
         (GOLDEN.replace("[10]", "[]"), "`latency_p50_ms` must hold numbers from 0 to 1e+18, got []"),
         (GOLDEN.replace("[10]", "[-1]"), "`latency_p50_ms` must hold numbers from 0 to 1e+18, got [-1"),

@@ -74,6 +74,27 @@ def test_without_the_option_and_without_github_nothing_is_written(suite: Suite) 
     assert "::error" not in result.stdout.str()
 
 
+def test_a_status_that_pytest_does_not_know_is_said_and_kept(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        def test_first(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+
+        def test_second():
+            pytest.exit("enough", returncode=7)
+    """)
+
+    result = suite.run_apart(*QUICK, "--onnxperf-markdown=m.md", "--onnxperf-json=r.json")
+
+    assert result.ret == 7
+    text = (suite.path / "m.md").read_text("utf-8")
+    assert "did not come to its end: it ended with exit status 7, which is not one of pytest's" in text
+    assert "test_first" in text
+    assert not (suite.path / "r.json.journal").exists()
+
+
 def test_a_test_that_measured_nothing_is_there_with_the_reason(suite: Suite) -> None:
     suite.model()
     suite.module("""
