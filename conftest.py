@@ -48,12 +48,16 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
 
 
 @pytest.fixture
-def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks of devices are this test's own: what it measures need not be measured alone, and tests may run at once."""
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Locks of devices are this test's own: what it measures need not be measured alone, and tests may run at once.
+
+    Returns the temporary directory that they are in, of this process and of those that it starts.
+    """
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setenv("TMPDIR", str(temporary))  # of the processes that it starts
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    return temporary
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -35,9 +35,10 @@ _STOPPED: Final[Mapping[int, str]] = {
 def _stopped(session: pytest.Session) -> str:
     """Return why the session did not come to its end, if it did not. A plugin may end it with a status of its own."""
     status = int(session.exitstatus)
-    if status not in set(pytest.ExitCode):
-        return stopped_text(session) or f"it ended with exit status {status}, which is not one of pytest's"
-    return _STOPPED.get(status, stopped_text(session))
+    why = _STOPPED.get(status, stopped_text(session))
+    if why or status in set(pytest.ExitCode):
+        return why
+    return f"it ended with exit status {status}, which is not one of pytest's"
 
 
 def register_markdown(config: pytest.Config, hooks: Hooks, settings: Settings) -> None:

@@ -19,7 +19,7 @@ from .core.outcome import Outcome
 from .core.providers import CPU, Provider, provider_of
 from .core.record import Record, TestKey
 from .core.stages import Spent
-from .report.wrap import columns, wrapped
+from .report.wrap import columns, hanging
 from .runtime.against import NotComparableError
 from .runtime.measure import Measurement
 from .runtime.plan import Plan, Subject, reference_kinds
@@ -224,5 +224,4 @@ def _wrapped(line: str) -> list[str]:
     """Break a long line of prose at 80 columns; what holds a long path stays as it is."""
     if columns(line) <= _WIDTH or any(columns(word) > _WIDTH for word in line.split()):
         return [line]
-    margin = " " * (len(line) - len(line.lstrip()))
-    return wrapped(line, f"{margin}  ", _WIDTH)
+    return hanging(line, _WIDTH)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,14 +39,10 @@ PLACES: Final = "onnxperf-locks-"
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def temporary(own_locks: Path) -> Iterator[Path]:
     """The temporary directory, in which nothing but locks may be left."""
-    path = tmp_path / "temporary"
-    path.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(path))
-    monkeypatch.setenv("TMPDIR", str(path))
-    yield path
-    assert [each.name for each in path.iterdir() if not each.name.startswith(PLACES)] == []
+    yield own_locks
+    assert [each.name for each in own_locks.iterdir() if not each.name.startswith(PLACES)] == []
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pytest_onnxperf.core.units import quantity
 from .against import table_lines
 from .device_state import measured_text
 from .explanation import attention_lines, explanation_lines
-from .wrap import WIDTH, cell, shortened, wrapped
+from .wrap import WIDTH, cell, hanging, shortened, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,7 +86,7 @@ def summary_lines(
     if verbosity >= 0:
         lines += [measurement_line(outcome) for outcome in outcomes]
         lines += [
-            part for outcome in outcomes if verbosity > 0 for line in _details(outcome) for part in _indented(line)
+            part for outcome in outcomes if verbosity > 0 for line in _details(outcome) for part in hanging(f"  {line}")
         ]
         lines += table_lines(outcomes)
     if explaining:
@@ -159,11 +159,6 @@ def state_text(outcome: Outcome) -> str:
 
 def _worst(states: Iterable[State]) -> State | None:
     return min(states, key=lambda state: state.severity, default=None)
-
-
-def _indented(line: str) -> list[str]:
-    indent = " " * (2 + len(line) - len(line.lstrip()))
-    return wrapped(indent + line.strip(), f"{indent}  ")
 
 
 def _details(outcome: Outcome) -> Iterator[str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.record import Record
 
 _TOP_ROWS: Final = 5
+_UNTOLD: Final = (State.NOISY, State.DISTURBED, State.CANNOT_TELL, State.UNSTABLE)
+"""They fail under --onnxperf-strict, and are no change that could be intended."""
 
 
 def nothing_measured(*, has_benchmark: bool) -> str:
@@ -66,9 +68,6 @@ def rank(outcome: Outcome) -> tuple[int, float]:
     return (1, -verdict.worse[0].badness) if verdict.worse else (2, 0.0)
 
 
-_UNTOLD: Final = (State.NOISY, State.DISTURBED, State.CANNOT_TELL, State.UNSTABLE)
-
-
 def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     record, verdict = outcome.record, outcome.verdict
     label = f" ({record.key.label})" if record.key.label else ""
@@ -98,7 +97,7 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     yield "What to do"
     for advice in _advice(outcome):
         yield from wrapped(f"- {advice}", "  ")
-    is_told = any(each.state not in _UNTOLD for each in verdict.worse)  # others fail under --onnxperf-strict
+    is_told = any(each.state not in _UNTOLD for each in verdict.worse)
     if is_told and outcome.against is not None:
         allow = "`@pytest.mark.onnx_budget(max_regression=...)` allows more of a time"
         yield from wrapped(f"- If this is intended, {allow}; a reference stores nothing", "  ")

@@ -28,6 +28,11 @@ def wrapped(text: str, indent: str = "", width: int = WIDTH, *, break_long_words
     )  # fmt: skip
 
 
+def hanging(text: str, width: int = WIDTH) -> list[str]:
+    """Break prose into lines, of which all but the first stand two columns further in than its own margin."""
+    return wrapped(text, " " * (len(text) - len(text.lstrip()) + 2), width)
+
+
 def columns(text: str) -> int:
     """Return how many columns of a terminal a text takes.
 

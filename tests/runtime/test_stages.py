@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 
+import pytest
+
 from pytest_onnxperf.core.stages import Doing, Held, Stage
 from pytest_onnxperf.runtime.stages import Stages
 
@@ -59,7 +61,8 @@ def test_nothing_is_told_before_the_first_step() -> None:
     assert told == []
 
 
-def test_who_listens_hears_when_a_device_was_held_also_of_a_part_and_of_one_that_failed(own_locks: None) -> None:
+@pytest.mark.usefixtures("own_locks")
+def test_who_listens_hears_when_a_device_was_held_also_of_a_part_and_of_one_that_failed() -> None:
     told: list[Doing | Held] = []
     part = Stages(Stages(told.append).relay)
 
