@@ -19,6 +19,7 @@ from .decide import (
     judge_stored,
     stored_limits,
 )
+from .device_state import DISTURBED_CORES_RATIO
 from .metrics import METRICS, Metric
 from .paired import TESTED, Paired, ReferenceSpec
 from .reference_fit import NOISY_SPREAD_RATIO, apply, best_reference
@@ -109,14 +110,25 @@ def _judged(
     if values.kind and spread_ratio > NOISY_SPREAD_RATIO and is_excused:
         varied = f"the reference workload itself varied by {spread_ratio:.0%} from round to round"
         state, detail = State.NOISY, "; ".join(part for part in (verdict.reason, varied) if part)
-    # The reference workload is the CPU's: what slows the GPU down does not cancel in the ratio to it.
-    is_disturbed = (bool(record.disturbance) and not values.kind) or bool(record.gpu and record.gpu.disturbances)
+    is_disturbed = _is_disturbed(record, beside_reference=bool(values.kind))
     if is_disturbed and is_excused:
         state = State.DISTURBED
     is_told = not is_disturbed and not record.disturbance and state is not State.NOISY
     creep = _since_anchor(metric, record, entry, verdict.limit_ratio) if is_told else ""
     is_suspicious = verdict.is_suspicious and state not in (State.DISTURBED, State.OK)
     return Comparison(metric.name, state, text, badness, detail, creep, is_suspicious)
+
+
+def _is_disturbed(record: Record, *, beside_reference: bool) -> bool:
+    """Tell whether what disturbed a record moved what is judged of it.
+
+    In the ratio to a reference workload cancels what slows one core down. That workload has one thread: who takes a
+    core away slows a model of several down alone, and nothing of the CPU's cancels what slows the GPU down.
+    """
+    if not beside_reference:
+        return bool(record.disturbance)
+    is_crowded = record.threads != 1 and record.other_load_ratio > DISTURBED_CORES_RATIO
+    return is_crowded or bool(record.gpu and record.gpu.disturbances)
 
 
 def _exact(metric: Metric, text: str, old: float, new: float, tolerance: float) -> Comparison:

@@ -95,7 +95,7 @@ class GeneratorJob:
         block = worker.call("block", min_rounds=min_rounds, max_time_s=max_time_s)
         generation_ns = block["block_ns"] / len(block["rounds"])
         beside = self._paired(worker, plan, generation_ns, has_decode=opened["new_tokens"] > 1)
-        worker.close()
+        closed = worker.close()
         generations = tuple(
             Generation(each["append_ns"], each["first_ns"], tuple(each["gaps_ns"])) for each in block["rounds"]
         )
@@ -103,7 +103,7 @@ class GeneratorJob:
         return Timing(
             metrics=metrics | {"load": opened["load_ns"], "cold_start": first["cold_start_ns"]},
             rounds=len(generations),
-            other_load=block["other_load"],
+            other_load=closed["other_load"],
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],

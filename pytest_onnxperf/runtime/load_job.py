@@ -69,13 +69,13 @@ class LoadJob:
         block = worker.call(
             "load", concurrency=self.concurrency, min_rounds=min_rounds, max_time_s=max_time_s
         )  # fmt: skip
-        worker.close()
+        closed = worker.close()
         requests = [Request(tuple(times)) for each in block["rounds"] for times in each["token_ns"]]
         metrics = load_metrics(requests, [each["total_ns"] for each in block["rounds"]], self.concurrency)
         return Timing(
             metrics=metrics | {"load": opened["load_ns"]},
             rounds=len(block["rounds"]),
-            other_load=block["other_load"],
+            other_load=closed["other_load"],
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],

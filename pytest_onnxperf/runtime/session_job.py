@@ -86,12 +86,12 @@ class SessionJob:
         sample = Sample.of(block["rounds_ns"])
         metrics = sample.metrics()
         beside = self._paired(worker, plan, metrics["latency_p50"])
-        worker.close()
+        closed = worker.close()
         metrics |= {"load": opened["load_ns"], "cold_start": first["cold_start_ns"]}
         return Timing(
             metrics=metrics,
             rounds=len(block["rounds_ns"]),
-            other_load=block["other_load"],
+            other_load=closed["other_load"],
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],

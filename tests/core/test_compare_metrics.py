@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_onnxperf.core.baseline import Entry, entry_of
 from pytest_onnxperf.core.compare_metrics import compare_metric, detectable, with_detectable
-from pytest_onnxperf.core.device_state import GpuState
+from pytest_onnxperf.core.device_state import DISTURBED_CORES_RATIO, GpuState
 from pytest_onnxperf.core.errors import MeasurementError
 from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.paired import Paired, ReferenceSpec, paired_of
@@ -139,11 +139,22 @@ def test_a_slowdown_that_no_noise_explains_regresses_however_the_reference_varie
     assert compared(measured(21, 1.0, spread_ratio=0.9)).state is State.REGRESSED
 
 
-def test_other_processes_excuse_raw_times_and_no_ratio() -> None:
-    busy: dict[str, Any] = {"disturbance": "others used 50 %", "other_load_ratio": 0.5}
-    new = measured(11, 1.0)
-    assert compared(replace(new, **busy)).state is State.REGRESSED
-    assert compared(replace(new, paired={}, **busy)).state is State.DISTURBED
+@pytest.mark.parametrize(
+    ("threads", "other_load_ratio", "state"),
+    [
+        (1, 0.5, State.REGRESSED),
+        (2, 0.5, State.DISTURBED),
+        (2, DISTURBED_CORES_RATIO, State.REGRESSED),
+        (0, 0.5, State.DISTURBED),  # the test set them: they may be several
+    ],
+)
+def test_who_takes_a_core_away_excuses_the_ratio_of_several_threads_to_a_reference_of_one(
+    threads: int, other_load_ratio: float, state: State
+) -> None:
+    busy: dict[str, Any] = {"disturbance": "others used the cores", "other_load_ratio": other_load_ratio}
+    new = replace(measured(11, 1.0), threads=threads, **busy)
+    assert compared(new).state is state
+    assert compared(replace(new, paired={})).state is State.DISTURBED
 
 
 def test_a_throttled_gpu_excuses_a_ratio_too_since_the_reference_workload_is_the_cpus() -> None:

@@ -44,6 +44,7 @@ class GeneratorSteps:
         self._generation: Generation | None = None
         self._tokenizer: Any = None
         self._profile_paths: list[str] = []
+        self._meter: LoadMeter | None = None
         self._paired = generator_paired.PairedSteps()
         self.mark = no_mark
 
@@ -194,7 +195,7 @@ class GeneratorSteps:
         rounds: list[dict[str, Any]] = []
         gc.collect()
         gc.disable()
-        meter = LoadMeter(time.monotonic())
+        self._meter = LoadMeter(time.monotonic())
         begin_ns = clock()
         end_ns = begin_ns + int(max_time_s * 1e9)
         try:
@@ -206,8 +207,7 @@ class GeneratorSteps:
         finally:
             gc.enable()
         block_ns = clock() - begin_ns
-        other = {"other_load": meter.other_load(time.monotonic()), "peak_rss_bytes": peak_rss_bytes()}
-        return {"rounds": rounds, "block_ns": block_ns, **other}
+        return {"rounds": rounds, "block_ns": block_ns, "peak_rss_bytes": peak_rss_bytes()}
 
     def paired(self, sizes: dict[str, dict[str, dict[str, int]]], rounds: int) -> dict[str, Any]:
         """Time generations beside reference workloads: those of `ttft` between generations, of `decode` between steps.
@@ -228,11 +228,10 @@ class GeneratorSteps:
         """Run the prepared prompt as requests at once through the engine; see `generator_engine.run_block`.
 
         Returns:
-            `rounds` (each `token_ns` of every request and `total_ns`), `batching`, and what `block` says of the
-            machine.
+            `rounds` (each `token_ns` of every request and `total_ns`), `batching`, `peak_rss_bytes`.
         """
         opened, generation = self._opened, self.generation
-        meter = LoadMeter(time.monotonic())
+        self._meter = LoadMeter(time.monotonic())
         rounds = generator_engine.run_block(
             opened.genai,
             opened.model,
@@ -245,7 +244,6 @@ class GeneratorSteps:
         return {
             "rounds": rounds,
             "batching": generator_engine.batching(opened.config),
-            "other_load": meter.other_load(time.monotonic()),
             "peak_rss_bytes": peak_rss_bytes(),
         }
 
@@ -282,7 +280,14 @@ class GeneratorSteps:
         return {"tokens": rows, "texts": None if prompt is None else [self.tokenizer.decode(row) for row in rows]}
 
     def close(self) -> dict[str, Any]:
-        """Drop everything, which completes session-level profiles; `profile_paths` are the files there are."""
+        """Drop everything, which completes session-level profiles.
+
+        Returns:
+            `profile_paths`, the files there are; `other_load`, what others used of the cores since a block began,
+            None where there was none or it cannot be known.
+        """
+        other_load = None if self._meter is None else self._meter.other_load(time.monotonic())
+        self._meter = None
         self._paired.close()
         self._generation = self._tokenizer = None
         if self._loaded is not None:
@@ -290,7 +295,7 @@ class GeneratorSteps:
         self._loaded = None
         gc.collect()
         paths, self._profile_paths = self._profile_paths, []
-        return {"profile_paths": paths}
+        return {"profile_paths": paths, "other_load": other_load}
 
     @property
     def generation(self) -> Generation:

@@ -35,7 +35,7 @@ def peak_rss_bytes() -> int | None:
 
 
 class LoadMeter:
-    """Measures how much of the usable cores other processes used between two readings."""
+    """Measures how much of the usable cores other processes used since `clock_s`, a reading of the monotonic clock."""
 
     def __init__(self, clock_s: float) -> None:
         self._start_s = clock_s

@@ -36,6 +36,7 @@ class Steps:
         self._run: Callable[[], Any] = _no_feeds
         self._profiling = False
         self._references: References | None = None
+        self._meter: LoadMeter | None = None
         self.mark = no_mark
 
     def hello(self) -> dict[str, Any]:
@@ -129,7 +130,7 @@ class Steps:
         rounds_ns: list[int] = []
         gc.collect()
         gc.disable()
-        meter = LoadMeter(time.monotonic())
+        self._meter = LoadMeter(time.monotonic())
         end_ns = clock() + int(max_time_s * 1e9)
         try:
             while True:
@@ -141,8 +142,7 @@ class Steps:
                     break
         finally:
             gc.enable()
-        other_load = meter.other_load(time.monotonic())
-        return {"rounds_ns": rounds_ns, "other_load": other_load, "peak_rss_bytes": peak_rss_bytes()}
+        return {"rounds_ns": rounds_ns, "peak_rss_bytes": peak_rss_bytes()}
 
     def paired(self, sizes: dict[str, dict[str, int]], rounds: int) -> dict[str, Any]:
         """Time rounds beside a reference workload of each kind in `sizes`; an empty size is found here.
@@ -201,14 +201,21 @@ class Steps:
         return measure_ceilings(execution_providers, provider_options, threads)
 
     def close(self) -> dict[str, Any]:
-        """End profiling, drop the session, and return the path of the profile, "" where there is none."""
+        """End profiling and drop the session.
+
+        Returns:
+            `profile_path`, "" where there is none; `other_load`, what others used of the cores since the block began,
+            None where there was no block or it cannot be known.
+        """
+        other_load = None if self._meter is None else self._meter.other_load(time.monotonic())
+        self._meter = None
         self._drop_references()
         path: str | None = None
         if self._session is not None and self._profiling:
             path = self._session.end_profiling()
         self._session, self._run, self._profiling = None, _no_feeds, False
         gc.collect()
-        return {"profile_path": path or ""}
+        return {"profile_path": path or "", "other_load": other_load}
 
 
 def _no_feeds() -> None:
