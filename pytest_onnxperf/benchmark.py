@@ -106,6 +106,7 @@ def _timed(
         other_load_ratio=other_load,
         disturbance=disturbance_of(other_load, None, None, "rounds were timed"),
         threads=live.threads,
+        inputs=job.inputs,
     )
     benchmark.extra_info["onnxperf"] = extra_info(bench.measure(job, live.label, times))
     return result

@@ -186,11 +186,16 @@ class Workbench:
 
     def _beside(self, entry: Entry | None, tolerance: float, provider: Provider) -> dict[str, Beside]:
         """Return the reference workloads of a baseline by metric: those that judge, for an update those of this EP."""
-        stored = entry.references if entry is not None else {}
-        if entry is None or self.settings.update:
+        if entry is None:
+            return {}
+        if self.settings.update:
             kinds = set(reference_kinds(provider))
-            return {metric: Beside(specs) for metric, specs in stored.items() if set(specs) == kinds}
-        found = {metric: beside(entry, metric, tolerance) for metric in stored}
+            return {
+                metric: Beside(specs, workload=entry.workload)
+                for metric, specs in entry.references.items()
+                if set(specs) == kinds
+            }
+        found = {metric: beside(entry, metric, tolerance) for metric in entry.references}
         return {metric: each for metric, each in found.items() if each is not None}
 
     def _plan(self, references: Mapping[str, Beside], times: BenchmarkTimes | None = None) -> Plan:

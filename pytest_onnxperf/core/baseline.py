@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta
 
-from .metrics import METRIC
+from .metrics import METRIC, METRICS
 from .paired import TESTED, ReferenceSpec
 from .units import NS_PER_MS, significant
+from .workload import workload_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +72,8 @@ class Entry:
     """Stored metric name -> the smallest slowdown that the entry can see, as a ratio: 1.03 for 3 %."""
     options: dict[str, str] = field(default_factory=dict)
     """What was set that changes what runs."""
+    workload: dict[str, str] = field(default_factory=dict)
+    """What the times are of: `inputs` (`batch=8`, `2 [1,128]`), `tokens`, `concurrency`, `threads`."""
     op_shares: dict[str, dict[str, float]] = field(default_factory=dict)
     """Phase (`run` for a session) -> `<provider>:<op type>` -> its share of the node time of a profiled run, 0 to 1."""
     node_ms: dict[str, float] = field(default_factory=dict)
@@ -112,6 +115,7 @@ def entry_of(record: Record, date: str, commit: str, with_times: bool = True) ->
         paired={name: stored_pairs(pairs) for name, pairs in record.paired.items()} if with_times else {},
         references={name: dict(pairs[0].specs) for name, pairs in record.paired.items()} if with_times else {},
         options=dict(record.options),
+        workload=dict(record.workload) if with_times else {},
         op_shares=shares,
         node_ms=node_ms,
     )
@@ -162,9 +166,12 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
 
     A metric whose new median lies inside the interval of the old processes keeps its old values; a fact that the new
     record cannot tell keeps its own. The anchor and the note are the old ones; the anchor takes in what it never had.
+    Where the workload is another, all times are the new ones, and the anchor too.
     """
     if old is None:
         return new
+    if workload_changes(old.workload, new.workload):
+        return merged(replace(without_times(old), anchor=new.anchor, workload={}), new, replace_all=replace_all)
     metrics = dict(old.metrics)
     for name, values in new.metrics.items():
         if replace_all or name not in metrics or not _is_inside(metrics[name], values):
@@ -174,6 +181,7 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
     phases = {name: {**old.phases.get(name, {}), **new.phases.get(name, {})} for name in {**old.phases, **new.phases}}
     anchor = Anchor(old.anchor.date, old.anchor.facts or new.anchor.facts, new.anchor.metrics | old.anchor.metrics)
     result = replace(new, facts=facts, phases=phases, metrics=metrics, anchor=anchor, note=old.note)
+    result = replace(result, workload=new.workload or old.workload)
     result = replace(result, paired=paired, references={**old.references, **new.references})
     result = replace(result, op_shares=new.op_shares or old.op_shares, node_ms=new.node_ms or old.node_ms)
     same = old == replace(
@@ -185,6 +193,13 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
         node_ms=old.node_ms,
     )
     return old if same and not replace_all else result
+
+
+def without_times(entry: Entry) -> Entry:
+    """Return an entry with its facts and the size of the model alone."""
+    timed = {metric.stored_name for metric in METRICS if metric.is_timed}
+    metrics = {name: values for name, values in entry.metrics.items() if name not in timed}
+    return replace(entry, metrics=metrics, paired={}, references={}, detectable={}, op_shares={}, node_ms={})
 
 
 def _appended(name: str, old: Entry, new: Entry, *, replace_all: bool) -> dict[str, list[float]]:
@@ -216,7 +231,7 @@ def changes(old: Entry | None, new: Entry) -> tuple[str, ...]:
         before, after = old.metrics.get(name, []), new.metrics.get(name, [])
         if before != after:
             lines.append(f"{name} {_median(before)} -> {_median(after)}")
-    lines += option_changes(old.options, new.options)
+    lines += option_changes(old.options, new.options) + option_changes(old.workload, new.workload)
     before_flat, after_flat = flat(old), flat(new)
     for name in sorted(set(before_flat) | set(after_flat)):
         if before_flat.get(name) != after_flat.get(name):

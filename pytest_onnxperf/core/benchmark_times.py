@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .baseline import stored_facts
 from .sample import Sample
 from .units import NS_PER_S
+from .workload import workload
 
 if TYPE_CHECKING:
     from .record import Record
@@ -34,6 +35,8 @@ class BenchmarkTimes:
     """The same as a text, where it is too much."""
     threads: int = 0
     """Intra-op threads of the session; 0 where the test set them."""
+    inputs: str = ""
+    """What it was fed with, as a workload names it."""
 
 
 def with_benchmark(record: Record, times: BenchmarkTimes) -> Record:
@@ -58,6 +61,7 @@ def with_benchmark(record: Record, times: BenchmarkTimes) -> Record:
         not_measured=missing,
         rounds=len(times.rounds_s),
         threads=times.threads,
+        workload=workload(times.threads, inputs=times.inputs),
         other_load_ratio=times.other_load_ratio,
         disturbance=times.disturbance,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -183,6 +183,8 @@ class Beside:
     """None where a mix judges, or the baseline tells no limit: then all rounds are taken."""
     kind: str = ""
     """Of the reference to which `limits` are relative."""
+    workload: Mapping[str, str] = field(default_factory=dict)
+    """That the sizes of the references were found for; another one needs its own."""
 
 
 def beside(entry: Entry, metric_name: str, tolerance: float) -> Beside | None:
@@ -195,9 +197,9 @@ def beside(entry: Entry, metric_name: str, tolerance: float) -> Beside | None:
     if not set(fit.weights) <= set(specs):
         return None
     if len(fit.weights) > 1:
-        return Beside(specs)
+        return Beside(specs, workload=entry.workload)
     limits = stored_limits([apply(fit, each) for each in stored], tolerance=tolerance)
-    return Beside(specs, limits, fit.kind)
+    return Beside(specs, limits, fit.kind, entry.workload)
 
 
 def stored_processes(entry: Entry, metric_name: str) -> list[Paired]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from .baseline import Entry, option_changes
+from .baseline import Entry, option_changes, without_times
 from .budget import Budget, check, tolerance_of
 from .budget_keys import KEY
 from .compare import compare
@@ -17,6 +17,7 @@ from .metrics import METRIC
 from .op_changes import OpChanges, op_changes
 from .phases import DECODE, PREFILL
 from .states import Limit, State
+from .workload import workload_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +64,8 @@ class Verdict:
     """Metric -> the smallest slowdown that the baseline can see, 1.031 for 3.1 %."""
     option_changes: tuple[str, ...] = ()
     """What was set otherwise when the baseline was recorded, `share_buffer true -> false`."""
+    workload_changes: tuple[str, ...] = ()
+    """In what the times of the baseline are of another workload, `threads 2 -> 1`: then they are not compared."""
     op_changes: tuple[OpChanges, ...] = ()
     """What the op tables have to do with it, where something differs from the baseline."""
     not_applicable: tuple[str, ...] = ()
@@ -126,9 +129,9 @@ def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Polic
     """Judge a record against the budgets that belong to its device, and against its baseline."""
     applicable = [budget for budget in budgets if budget.applies_to(record.environment)]
     tolerance = tolerance_of(budgets, record.environment, policy.tolerance)
-    comparisons = compare(
-        record, found.entry, tolerance=tolerance, same_environment=not found.other_environment
-    )  # fmt: skip
+    other_workload = workload_changes(found.entry.workload, record.workload) if found.entry else []
+    entry = without_times(found.entry) if found.entry and other_workload else found.entry
+    comparisons = compare(record, entry, tolerance=tolerance, same_environment=not found.other_environment)
     limits = [result for budget in applicable for result in check(budget, record)]
     failing: tuple[State, ...] = (State.REGRESSED,)
     if policy.strict:
@@ -142,9 +145,10 @@ def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Polic
         baseline_date=found.entry.date if found.entry else "",
         other_environment=found.other_environment,
         version_changes=record.environment.differing_versions(found.entry.versions) if found.entry else (),
-        detectable_ratios=_detectable(record, found.entry, tolerance) if not found.other_environment else {},
+        detectable_ratios=_detectable(record, entry, tolerance) if not found.other_environment else {},
         option_changes=tuple(option_changes(found.entry.options, record.options)) if found.entry else (),
-        op_changes=op_changes(record, found.entry) if found.entry and _differs(comparisons) else (),
+        workload_changes=tuple(other_workload),
+        op_changes=op_changes(record, entry) if entry and _differs(comparisons) else (),
         not_applicable=tuple(b.on for b in budgets if b.on and b not in applicable),
         failing_states=failing,
         unverifiable=policy.unverifiable,

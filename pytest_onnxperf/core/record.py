@@ -66,6 +66,8 @@ class Record:
     """What a reader should know and no verdict says."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What was set that changes what runs: `max_length`, `share_buffer`, `sdpa_kernel`, environment variables."""
+    workload: Mapping[str, str] = field(default_factory=dict)
+    """What the times are of (`core.workload`); empty where none were taken."""
     paired: Mapping[str, tuple[Paired, ...]] = field(default_factory=dict)
     """Metric -> for each process its rounds beside a reference workload."""
     unpaired: Mapping[str, str] = field(default_factory=dict)

@@ -108,6 +108,7 @@ def _record_of(record: Record, **judged: object) -> Measurement:
         rounds=record.rounds,
         threads=record.threads,
         options=dict(record.options),
+        workload=dict(record.workload),
         metrics={name: _metric_of(name, values) for name, values in record.metrics.items()},
         distributions=spreads,
         token_times=_token_times(record),
@@ -214,7 +215,7 @@ def _baseline_of(verdict: Verdict, root: str) -> Baseline:
         date=verdict.baseline_date,
         other_environment=verdict.other_environment,
         version_changes=verdict.version_changes,
-        option_changes=verdict.option_changes,
+        option_changes=(*verdict.option_changes, *verdict.workload_changes),
     )
 
 

@@ -195,20 +195,16 @@ def counts_text(outcomes: Sequence[Outcome]) -> str:
 
 def not_compared(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Say what was not compared and why, with what to do."""
-    missing: dict[str, set[str]] = {}
-    partly: dict[str, set[str]] = {}
+    tests: dict[str, set[str]] = {}
     for outcome in outcomes:
-        states = {c.state for c in outcome.verdict.comparisons}
-        if State.NO_BASELINE in states:
-            is_whole = states <= {State.NO_BASELINE, State.CANNOT_TELL, State.UNSTABLE}
-            where = missing if is_whole else partly
-            where.setdefault(outcome.record.environment.key, set()).add(
-                f"{outcome.record.key.module}::{outcome.record.key.test}"
-            )
-    for key, tests in sorted(missing.items()):
-        yield f"{_tests(len(tests))} no baseline for {key}: run --onnxperf-update"
-    for key, tests in sorted(partly.items()):
-        yield f"{_tests(len(tests))} facts alone as baseline for {key}: --onnxperf-update records times too"
+        if missing := _missing(outcome):
+            line = f"{missing} for {outcome.record.environment.key}: run --onnxperf-update"
+            tests.setdefault(line, set()).add(f"{outcome.record.key.module}::{outcome.record.key.test}")
+        if changes := outcome.verdict.workload_changes:
+            line = f"times of another workload as baseline, {', '.join(changes)}: --onnxperf-update records these"
+            tests.setdefault(line, set()).add(f"{outcome.record.key.module}::{outcome.record.key.test}")
+    for line, found in sorted(tests.items()):
+        yield f"{_tests(len(found))} {line}"
     others = {o.verdict.other_environment for o in outcomes if o.verdict.other_environment}
     if others:
         count = sum(bool(o.verdict.other_environment) for o in outcomes)
@@ -216,6 +212,19 @@ def not_compared(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield from _not_applicable(outcomes)
     yield from _warnings(outcomes)
     yield from _remarks(outcomes)
+
+
+def _missing(outcome: Outcome) -> str:
+    """Say what of a measurement has no baseline; empty where all has, or the times are known to be of other work."""
+    compared = outcome.verdict.comparisons
+    names = [c.name for c in compared if c.state is State.NO_BASELINE]
+    if not names or outcome.verdict.workload_changes:
+        return ""
+    if {c.state for c in compared} <= {State.NO_BASELINE, State.CANNOT_TELL, State.UNSTABLE}:
+        return "no baseline"
+    if set(names) >= {c.name for c in compared if c.name in METRIC and METRIC[c.name].is_timed}:
+        return "facts alone as baseline"
+    return f"no baseline of {', '.join(METRIC[name].label if name in METRIC else name for name in names)}"
 
 
 def _warnings(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -88,7 +88,7 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     elif verdict.worse:
         yield f"Baseline of {verdict.baseline_date}, in" if verdict.baseline_date else "There is no baseline in"
         yield f"    {verdict.other_environment or verdict.baseline_path}"
-        if since := (*verdict.version_changes, *verdict.option_changes):
+        if since := (*verdict.version_changes, *verdict.option_changes, *verdict.workload_changes):
             yield from wrapped(f"Since then: {', '.join(since)}")
         if verdict.detectable:
             yield from wrapped(f"It can see slowdowns of {', '.join(verdict.detectable)} and more.", "  ")

@@ -15,6 +15,7 @@ from pytest_onnxperf.core.phases import DECODE, PREFILL, worse_of
 from pytest_onnxperf.core.providers import Provider, provider_of
 from pytest_onnxperf.core.stages import Stage
 from pytest_onnxperf.core.tokens import FEW_DECODE_TOKENS, Generation, generation_distributions, generation_metrics
+from pytest_onnxperf.core.workload import tokens_text, workload
 
 from .child import generator_config
 from .child.generator_scratch import remove_directory, scratch_directory
@@ -94,8 +95,10 @@ class GeneratorJob:
         min_rounds, max_time_s = self.block_size(plan)
         block = worker.call("block", min_rounds=min_rounds, max_time_s=max_time_s)
         generation_ns = block["block_ns"] / len(block["rounds"])
-        beside = self._paired(worker, plan, generation_ns, has_decode=opened["new_tokens"] > 1)
-        closed = worker.close()
+        work = workload(opened["threads"], tokens=tokens_of(opened))
+        beside = self._paired(worker, plan, generation_ns, work, has_decode=opened["new_tokens"] > 1)
+        others = worker.call("others")
+        worker.close()
         generations = tuple(
             Generation(each["append_ns"], each["first_ns"], tuple(each["gaps_ns"])) for each in block["rounds"]
         )
@@ -103,10 +106,11 @@ class GeneratorJob:
         return Timing(
             metrics=metrics | {"load": opened["load_ns"], "cold_start": first["cold_start_ns"]},
             rounds=len(generations),
-            other_load=closed["other_load"],
+            other_load=others["other_load"],
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],
+            workload=work,
             generations=generations,
             paired=paired_found(beside),
             unpaired=unpaired_found(beside),
@@ -115,7 +119,7 @@ class GeneratorJob:
         )
 
     def _paired(
-        self, worker: Worker, plan: Plan, generation_ns: float, *, has_decode: bool
+        self, worker: Worker, plan: Plan, generation_ns: float, work: Mapping[str, str], *, has_decode: bool
     ) -> Mapping[str, Mapping[str, Any]]:
         """Time generations beside reference workloads, in a block of their own; a round is a generation.
 
@@ -125,7 +129,7 @@ class GeneratorJob:
         if plan.references is None:
             return {}
         names = {name: metric for name, metric in _PAIRED.items() if has_decode or name != DECODE}
-        sizes = {name: sizes_of(plan, metric, self.provider) for name, metric in names.items()}
+        sizes = {name: sizes_of(plan, metric, self.provider, work) for name, metric in names.items()}
         least_rounds, max_time_s = self.block_size(plan)
 
         def take(rounds: int) -> dict[str, Any]:
@@ -238,6 +242,11 @@ def _phase_traces(steps: Sequence[Mapping[str, Any]]) -> Iterator[Trace]:
         # A session that did not run in a phase, such as vision for a text, is none of it; the decoder always runs.
         if trace.profile.measured_runs or phase in (PREFILL, DECODE):
             yield trace
+
+
+def tokens_of(opened: Mapping[str, Any]) -> str:
+    """Return the tokens of a generation as a workload names them."""
+    return tokens_text(opened["batch_size"], opened["prompt_tokens"], opened["new_tokens"])
 
 
 def _options(opened: Mapping[str, Any]) -> dict[str, str]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_onnxperf.core.tokens import Request, load_distributions, load_metrics
+from pytest_onnxperf.core.workload import workload
 
-from .generator_job import GeneratorJob
+from .generator_job import GeneratorJob, tokens_of
 from .inline import Kind
 from .plan import Plan, Profiled, Timing, Worker
 
@@ -69,16 +70,18 @@ class LoadJob:
         block = worker.call(
             "load", concurrency=self.concurrency, min_rounds=min_rounds, max_time_s=max_time_s
         )  # fmt: skip
-        closed = worker.close()
+        others = worker.call("others")
+        worker.close()
         requests = [Request(tuple(times)) for each in block["rounds"] for times in each["token_ns"]]
         metrics = load_metrics(requests, [each["total_ns"] for each in block["rounds"]], self.concurrency)
         return Timing(
             metrics=metrics | {"load": opened["load_ns"]},
             rounds=len(block["rounds"]),
-            other_load=closed["other_load"],
+            other_load=others["other_load"],
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],
+            workload=workload(opened["threads"], tokens=tokens_of(opened), concurrency=self.concurrency),
             distributions=load_distributions(requests),
             warnings=(f"batched {block['batching']}: {_MEANING[block['batching']]}",),
         )

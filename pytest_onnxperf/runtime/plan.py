@@ -11,6 +11,7 @@ from pytest_onnxperf.core.facts import Facts
 from pytest_onnxperf.core.paired import Paired, ReferenceSpec, paired_of
 from pytest_onnxperf.core.sample import Distribution
 from pytest_onnxperf.core.tokens import Generation
+from pytest_onnxperf.core.workload import workload_changes
 
 from .child import reference, reference_cuda
 from .devices import NVIDIA
@@ -57,6 +58,8 @@ class Timing:
     peak_rss_bytes: int | None
     versions: Mapping[str, str]
     threads: int
+    workload: Mapping[str, str] = field(default_factory=dict)
+    """What its times are of (`core.workload`)."""
     generations: tuple[Generation, ...] = ()
     """Of a generator: the times of every token."""
     paired: Mapping[str, Paired] = field(default_factory=dict)
@@ -93,10 +96,12 @@ def reference_kinds(provider: Provider) -> tuple[str, ...]:
     return reference_cuda.KINDS if provider.short in NVIDIA else reference.KINDS
 
 
-def sizes_of(plan: Plan, metric: str, provider: Provider) -> dict[str, dict[str, int]]:
+def sizes_of(
+    plan: Plan, metric: str, provider: Provider, workload: Mapping[str, str]
+) -> dict[str, dict[str, int]]:  # fmt: skip
     """Return the sizes of the reference workloads of a metric; an empty one is found by the measuring process."""
     wanted = (plan.references or {}).get(metric)
-    if wanted is None:
+    if wanted is None or workload_changes(wanted.workload, workload):
         return {kind: {} for kind in reference_kinds(provider)}
     return {kind: dict(spec.size) for kind, spec in wanted.specs.items()}
 

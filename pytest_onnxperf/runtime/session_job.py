@@ -13,6 +13,7 @@ from pytest_onnxperf.core.ort_log import read_log
 from pytest_onnxperf.core.providers import CPU, Provider
 from pytest_onnxperf.core.sample import Sample
 from pytest_onnxperf.core.stages import Stage
+from pytest_onnxperf.core.workload import shapes_text, sizes_text, workload
 
 from .child.protocol import Array
 from .devices import NVIDIA
@@ -63,6 +64,13 @@ class SessionJob:
         """Whether inputs and outputs of a run are in host memory."""
         return not self.bind
 
+    @property
+    def inputs(self) -> str:
+        """What the test gives, as a workload names it; what the model makes of it is the model's."""
+        if self.feeds is not None:
+            return shapes_text(each.shape for each in self.feeds.values())
+        return sizes_text({**self.free_dimensions, **self.shapes})
+
     def sessions(self) -> dict[str, dict[str, Any]]:
         """Return the arguments of the step `open` of its one session."""
         return {"": self.open_arguments(1, "")}
@@ -85,22 +93,27 @@ class SessionJob:
         block = worker.call("block", min_rounds=plan.min_rounds, max_time_s=plan.max_time_s)
         sample = Sample.of(block["rounds_ns"])
         metrics = sample.metrics()
-        beside = self._paired(worker, plan, metrics["latency_p50"])
-        closed = worker.close()
+        work = workload(opened["threads"], inputs=self.inputs)
+        beside = self._paired(worker, plan, metrics["latency_p50"], work)
+        others = worker.call("others")
+        worker.close()
         metrics |= {"load": opened["load_ns"], "cold_start": first["cold_start_ns"]}
         return Timing(
             metrics=metrics,
             rounds=len(block["rounds_ns"]),
-            other_load=closed["other_load"],
+            other_load=others["other_load"],
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],
+            workload=work,
             paired=paired_found(beside),
             unpaired=unpaired_found(beside),
             distributions={"latency": sample.distribution()},
         )
 
-    def _paired(self, worker: Worker, plan: Plan, round_ns: float) -> Mapping[str, Mapping[str, Any]]:
+    def _paired(
+        self, worker: Worker, plan: Plan, round_ns: float, work: Mapping[str, str]
+    ) -> Mapping[str, Mapping[str, Any]]:
         """Time rounds beside the reference workload, in a block of their own: they slow each other a little.
 
         Returns:
@@ -108,7 +121,7 @@ class SessionJob:
         """
         if plan.references is None:
             return {}
-        sizes = sizes_of(plan, _JUDGED, self.provider)
+        sizes = sizes_of(plan, _JUDGED, self.provider, work)
         return take_rounds(
             lambda rounds: {_JUDGED: worker.call("paired", sizes=sizes, rounds=rounds)},
             {_JUDGED: plan.references.get(_JUDGED)},

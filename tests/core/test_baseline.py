@@ -157,6 +157,27 @@ def test_op_shares_are_written_beside_what_else_changed() -> None:
     assert new.op_shares["run"][f"{CPU}:MatMul"] == 0.5
 
 
+def test_an_update_with_another_workload_takes_its_times_alone() -> None:
+    size = {"model_size": (5.0 * (1 << 20),)}
+    before = replace(record({"latency_p50": (10.0 * MS,), "load": (3.0 * MS,)} | size), workload={"threads": "2"})
+    old = replace(entry_of(before, "2026-11-30", ""), note="kept", detectable={"load_ms": 1.1})
+    new = entry_of(
+        replace(record({"latency_p50": (10.0 * MS,)}), workload={"threads": "1"}), "2026-12-01", ""
+    )  # fmt: skip
+    found = merged(old, new)
+    assert found.metrics == {"latency_p50_ms": [10.0], "model_size_mib": [5.0]}
+    assert (found.anchor, found.workload, found.note) == (new.anchor, new.workload, "kept")
+    assert found.detectable == {}
+    assert "threads 2 -> 1" in changes(old, found)
+
+
+def test_an_update_of_facts_alone_keeps_the_workload_of_the_times() -> None:
+    timed = replace(record(), workload={"threads": "2"})
+    old = entry_of(timed, "2026-11-30", "")
+    facts_alone = entry_of(replace(timed, workload={"threads": "1"}), "2026-12-01", "", with_times=False)
+    assert merged(old, facts_alone) == old
+
+
 def test_an_update_of_facts_alone_keeps_the_op_shares() -> None:
     old = entry_of(timed(), "2026-11-30", "")
     new = merged(old, entry_of(record({}, of=facts(memcpy=1)), "2026-12-02", ""))

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import sys
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -345,6 +346,76 @@ def test_the_anchor_stays_and_slow_creep_is_said(suite: Suite) -> None:
     result.assert_outcomes(passed=1)
     assert "model size +" in result.stdout.str()
     assert "since its first record of " in " ".join(result.stdout.str().split())
+
+
+BATCH_MODULE: Final = """
+    def test_slow(onnx_session):
+        onnx_session("slow.onnx").measure(shapes={{"batch": {batch}}})
+"""
+
+
+def test_times_of_another_batch_are_not_compared_and_an_update_records_all_of_them_anew(suite: Suite) -> None:
+    models.slow_model(suite.path / "slow.onnx")
+    suite.module(BATCH_MODULE.format(batch=8))
+    suite.run(*SLOW, UPDATE).assert_outcomes(passed=1)
+
+    suite.module(BATCH_MODULE.format(batch=64))  # slower by far
+    result = suite.run(*SLOW, "-v")
+    result.assert_outcomes(passed=1)
+    said = " ".join(result.stdout.str().split())
+    change = "inputs batch=8 -> batch=64"
+    assert f"1 test has times of another workload as baseline, {change}: --onnxperf-update records these" in said
+    assert "no-baseline: latency p50" in said
+    assert "ok: ops" in said
+    assert "ok: model size" in said
+    assert "no baseline of" not in said
+    failed = suite.run(*SLOW, "--onnxperf-strict")
+    failed.assert_outcomes(failed=1)
+    assert f"Since then: {change}" in " ".join(failed.stdout.str().split())
+
+    suite.run(*SLOW, UPDATE).assert_outcomes(passed=1)
+    entry = suite.entries()["test_slow"]
+    assert entry["workload"]["inputs"] == "batch=64"
+    assert entry["anchor"]["metrics"]["latency_p50_ms"] == pytest.approx(median(entry["metrics"]["latency_p50_ms"]))
+    assert len(entry["paired"]["latency_p50"]["tested"]) == 3
+    assert "another workload" not in suite.run(*SLOW).stdout.str()
+
+
+def test_times_of_other_threads_are_not_compared_unless_the_test_sets_them(suite: Suite) -> None:
+    models.slow_model(suite.path / "slow.onnx")
+    suite.module("""
+        def test_slow(onnx_session):
+            onnx_session("slow.onnx").measure(shapes={"batch": 8})
+
+        def test_own(onnx_session):
+            session = onnx_session("slow.onnx", session_options={"intra_op_num_threads": 1})
+            session.measure(shapes={"batch": 8})
+    """)
+    suite.run(*SLOW, UPDATE, "--onnxperf-threads=1").assert_outcomes(passed=2)
+
+    result = suite.run(*SLOW, "--onnxperf-threads=2")
+    result.assert_outcomes(passed=2)
+    said = " ".join(result.stdout.str().split())
+    assert "1 test has times of another workload as baseline, threads 1 -> 2" in said
+    assert "threads" not in suite.entries()["test_own"]["workload"]
+
+
+def test_a_quantity_that_an_entry_lacks_is_named(suite: Suite) -> None:
+    models.slow_model(suite.path / "slow.onnx")
+    suite.module(SLOW_MODULE)
+    suite.run(*SLOW, UPDATE).assert_outcomes(passed=1)
+    document = json.loads(suite.baseline().read_text("utf-8"))
+    del document["tests"]["test_slow"]["metrics"]["load_ms"]
+    suite.baseline().write_text(json.dumps(document), encoding="utf-8")
+
+    result = suite.run(*SLOW)
+    result.stdout.fnmatch_lines(["1 test has no baseline of load for bench-1.cpu: run --onnxperf-update"])
+    suite.run(*SLOW, UPDATE, "--onnxperf-timing=off")
+
+    document["tests"]["test_slow"]["metrics"] = {}
+    suite.baseline().write_text(json.dumps(document), encoding="utf-8")
+    said = " ".join(suite.run(*SLOW).stdout.str().split())
+    assert "1 test has facts alone as baseline for bench-1.cpu: run --onnxperf-update" in said
 
 
 def test_a_note_in_an_entry_survives_an_update(suite: Suite) -> None:

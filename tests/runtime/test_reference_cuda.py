@@ -325,13 +325,13 @@ def test_a_symbol_that_is_missing_is_named(tmp_path: Path, log: Path) -> None:
 @pytest.mark.parametrize("ep", ["cuda", "tensorrt", "trt-rtx"])
 def test_what_runs_on_cuda_is_timed_beside_work_on_the_device(ep: str) -> None:
     plan = Plan(**PLAN, references={})
-    assert sizes_of(plan, "latency_p50", provider_of(ep)) == {COMPUTE: {}, MEMORY: {}}
+    assert sizes_of(plan, "latency_p50", provider_of(ep), {}) == {COMPUTE: {}, MEMORY: {}}
 
 
 @pytest.mark.parametrize("ep", ["cpu", "webgpu", "dml"])
 def test_what_runs_elsewhere_is_timed_beside_numpy(ep: str) -> None:
     plan = Plan(**PLAN, references={})
-    assert sizes_of(plan, "latency_p50", provider_of(ep)) == {"compute": {}, "dispatch": {}, "memory": {}}
+    assert sizes_of(plan, "latency_p50", provider_of(ep), {}) == {"compute": {}, "dispatch": {}, "memory": {}}
     assert not set(reference.KINDS) & set(reference_cuda.KINDS)
 
 

@@ -137,6 +137,7 @@ def _environment(measurement: Measurement) -> Iterator[tuple[str, str]]:
     yield from place.versions.items()
     yield "timing", f"{measurement.rounds} rounds in {measurement.processes} processes"
     yield "threads", str(measurement.threads or "as the session options say")
+    yield from ((name, text) for name, text in measurement.workload.items() if name != "threads")
     yield from measurement.options.items()
     if measurement.gpu is not None:
         yield "GPU", measured_text(measurement.gpu)

@@ -22,7 +22,7 @@ from . import (
     generator_rounds,
 )
 from .generator_config import check_search_options, fail, message_of
-from .machine import LoadMeter, cores, peak_rss_bytes
+from .machine import Metered, cores, peak_rss_bytes
 from .step_marks import no_mark
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ MAX_TOKENS = 1_000_000
 WARM_DECODE_STEPS = 2
 
 
-class GeneratorSteps:
+class GeneratorSteps(Metered):
     """One model and what is generated with it. Times are ns of the monotonic clock unless said otherwise."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._loaded: generator_model.LoadedModel | None = None
         self._generation: Generation | None = None
         self._tokenizer: Any = None
         self._profile_paths: list[str] = []
-        self._meter: LoadMeter | None = None
         self._paired = generator_paired.PairedSteps()
         self.mark = no_mark
 
@@ -195,7 +195,7 @@ class GeneratorSteps:
         rounds: list[dict[str, Any]] = []
         gc.collect()
         gc.disable()
-        self._meter = LoadMeter(time.monotonic())
+        self.begin_block()
         begin_ns = clock()
         end_ns = begin_ns + int(max_time_s * 1e9)
         try:
@@ -231,7 +231,7 @@ class GeneratorSteps:
             `rounds` (each `token_ns` of every request and `total_ns`), `batching`, `peak_rss_bytes`.
         """
         opened, generation = self._opened, self.generation
-        self._meter = LoadMeter(time.monotonic())
+        self.begin_block()
         rounds = generator_engine.run_block(
             opened.genai,
             opened.model,
@@ -280,14 +280,7 @@ class GeneratorSteps:
         return {"tokens": rows, "texts": None if prompt is None else [self.tokenizer.decode(row) for row in rows]}
 
     def close(self) -> dict[str, Any]:
-        """Drop everything, which completes session-level profiles.
-
-        Returns:
-            `profile_paths`, the files there are; `other_load`, what others used of the cores since a block began,
-            None where there was none or it cannot be known.
-        """
-        other_load = None if self._meter is None else self._meter.other_load(time.monotonic())
-        self._meter = None
+        """Drop everything, which completes session-level profiles; `profile_paths` are the files there are."""
         self._paired.close()
         self._generation = self._tokenizer = None
         if self._loaded is not None:
@@ -295,7 +288,7 @@ class GeneratorSteps:
         self._loaded = None
         gc.collect()
         paths, self._profile_paths = self._profile_paths, []
-        return {"profile_paths": paths, "other_load": other_load}
+        return {"profile_paths": paths}
 
     @property
     def generation(self) -> Generation:

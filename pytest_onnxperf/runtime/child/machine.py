@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from typing import Any
 
 # Fields of the `cpu` line of /proc/stat in which the machine worked, for anyone: user nice system irq softirq steal.
 # (Guest time is part of user; idle and iowait are rest.) Source: proc(5).
@@ -49,6 +51,21 @@ class LoadMeter:
             return None
         others = (end["machine"] - self._start["machine"]) - (end["own"] - self._start["own"])
         return max(0.0, others / (wall_s * cores()))
+
+
+class Metered:
+    """Steps that know what others do meanwhile."""
+
+    def __init__(self) -> None:
+        self.begin_block()
+
+    def begin_block(self) -> None:
+        """Count from here on."""
+        self._meter = LoadMeter(time.monotonic())
+
+    def others(self) -> dict[str, Any]:
+        """Return `other_load` since the block began, as `LoadMeter` tells it."""
+        return {"other_load": self._meter.other_load(time.monotonic())}
 
 
 def _busy_s() -> dict[str, float] | None:

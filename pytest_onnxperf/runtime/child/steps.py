@@ -14,7 +14,7 @@ import numpy as np
 
 from . import binding, inputs, running
 from .ceilings import measure_ceilings
-from .machine import LoadMeter, cores, peak_rss_bytes
+from .machine import Metered, cores, peak_rss_bytes
 from .reference import NotPossibleError
 from .references import References
 from .session import StepError, create_session
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 MAX_ROUNDS = 200_000
 
 
-class Steps:
+class Steps(Metered):
     """One session and what is done with it. Times are ns of the monotonic clock unless said otherwise."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._session: Any = None
         self._feeds: dict[str, Any] = {}
         self._run: Callable[[], Any] = _no_feeds
         self._profiling = False
         self._references: References | None = None
-        self._meter: LoadMeter | None = None
         self.mark = no_mark
 
     def hello(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Steps:
         rounds_ns: list[int] = []
         gc.collect()
         gc.disable()
-        self._meter = LoadMeter(time.monotonic())
+        self.begin_block()
         end_ns = clock() + int(max_time_s * 1e9)
         try:
             while True:
@@ -201,21 +201,14 @@ class Steps:
         return measure_ceilings(execution_providers, provider_options, threads)
 
     def close(self) -> dict[str, Any]:
-        """End profiling and drop the session.
-
-        Returns:
-            `profile_path`, "" where there is none; `other_load`, what others used of the cores since the block began,
-            None where there was no block or it cannot be known.
-        """
-        other_load = None if self._meter is None else self._meter.other_load(time.monotonic())
-        self._meter = None
+        """End profiling, drop the session, and return the path of the profile, "" where there is none."""
         self._drop_references()
         path: str | None = None
         if self._session is not None and self._profiling:
             path = self._session.end_profiling()
         self._session, self._run, self._profiling = None, _no_feeds, False
         gc.collect()
-        return {"profile_path": path or "", "other_load": other_load}
+        return {"profile_path": path or ""}
 
 
 def _no_feeds() -> None:
