@@ -161,10 +161,21 @@ def test_the_commands_of_the_workflow_record_and_check_and_leave_what_it_keeps(p
     assert list((pytester.path / "profiles").rglob("profile*.json"))
 
 
+def test_the_matrix_of_sessions_runs(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(next(block for block in blocks("python") if "test_sessions" in block))
+    for name in ("a.onnx", "b.onnx"):
+        models.mlp(pytester.path / "models" / name)
+    result = pytester.runpytest_subprocess("--onnxperf", "-v", "--onnxperf-max-time=0.1")
+    result.assert_outcomes(passed=4)
+    shown = re.search(r"`(test_sessions\[\S+\])`", TEXT)
+    assert shown is not None
+    assert f"::{shown[1]} PASSED" in result.stdout.str()
+
+
 @pytest.mark.needs_genai
 @pytest.mark.needs_hf
 def test_the_matrix_example_runs(pytester: pytest.Pytester) -> None:
-    (block,) = [block for block in blocks("python") if "onnx_cell" in block]
+    block = next(block for block in blocks("python") if "onnx_cell" in block)
     pytester.makepyfile(block)
     for dtype in ("f16", "int4"):
         genai_models.decoder(pytester.path / "models" / f"decoder-{dtype}")
