@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ from .report import against, text
 from .report.comparison import comparison_lines, comparison_properties
 from .report.device_state import state_lines
 from .report.durations import duration_lines
+from .report.recorded import recorded_lines
 from .report.summary import header_lines, prefixed_lines, summary_lines
 from .reported import Reports
 from .runtime.child.machine import cores
@@ -39,9 +41,10 @@ class Hooks:
     def __init__(self, active: ActiveSession) -> None:
         self._active = active
         self.reports = Reports()
-        self.updated: list[str] = []
-        """What an update wrote, a line each; known when the session has finished."""
-        self.not_updated: list[str] = []
+        self.recorded: list[str] | None = None
+        """What an update says, known when the session has finished; None where nothing is updated."""
+        self.interrupt: BaseException | None = None
+        """What ended the session before its last test."""
 
     # -- before ----------------------------------------------------------------------------------------------------
 
@@ -101,6 +104,8 @@ class Hooks:
         try:
             result = yield
         except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | pytest.exit.Exception):
+                self.reports.interrupt(_found(item))
             if _is_skip(error) and self._is_broken(item):  # to skip after a breach does not undo it
                 self._raise(item)
             raise
@@ -135,13 +140,13 @@ class Hooks:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Put numbers into JUnit's properties, the table into a section, and the outcome onto the report."""
-        outcomes = item.stash.get(OUTCOMES, []) if call.when == "call" else []
-        comparisons = item.stash.get(COMPARISONS, []) if call.when == "call" else []
+        # The last phase to measure in: a fixture may have, also one of a setup that fails.
+        is_last = call.when == "call" or (call.when == "setup" and call.excinfo is not None)
+        found = _found(item) if is_last else TestOutcome(item.nodeid, ())
+        outcomes, comparisons = found.outcomes, found.comparisons
         if outcomes or comparisons:  # JUnit takes the properties of the item, as they are when its teardown is reported
             others = [(name, value) for name, value in item.user_properties if not name.startswith("onnxperf.")]
             item.user_properties[:] = [*others, *text.properties(outcomes), *comparison_properties(comparisons)]
-        is_last = call.when == "call" or (call.when == "setup" and call.excinfo is not None)  # to measure in
-        spent = item.stash.get(SPENT, []) if is_last else []
         report = yield
         is_measuring = measures(item) or item.get_closest_marker(BUDGET) is not None
         if call.when == "setup" and is_measuring:  # one that is skipped, or fails before it measures, is known too
@@ -159,9 +164,8 @@ class Hooks:
                 report.sections.append(("onnxperf", text.failure(item.nodeid, outcomes)))
             if item.config.get_verbosity() > 0:
                 report.sections.append(("onnxperf op tables", text.tables(outcomes)))
-        if outcomes or comparisons or is_broken or spent:
-            found = tuple(outcomes), is_breach or is_broken, tuple(comparisons), place_of(item), tuple(spent)
-            attach(report, TestOutcome(item.nodeid, *found))
+        if outcomes or comparisons or is_broken or found.spent:
+            attach(report, replace(found, is_breach=is_breach or is_broken))
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
@@ -181,12 +185,20 @@ class Hooks:
 
     # -- after -----------------------------------------------------------------------------------------------------
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Remember it: pytest sets its exit status only after this hook, which a second Ctrl-C can end."""
+        self.interrupt = excinfo.value
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the baselines of the tests that passed."""
+        self.reports.end()
         if self._active.settings.update and not hasattr(session.config, "workerinput"):
-            passed = [test.found for test in self.reports.tests.values() if test.ended in ("passed", "xpassed")]
-            self.updated, self.not_updated = write_baselines(self._active.store, self._active.settings, passed)
-            if self.not_updated and session.exitstatus == pytest.ExitCode.OK:
+            tests = list(self.reports.tests.values())
+            passed = [test.found for test in tests if test.has_passed]
+            updated, not_updated = write_baselines(self._active.store, self._active.settings, passed)
+            self.recorded = recorded_lines(tests, updated, not_updated)
+            if not_updated and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
@@ -197,8 +209,7 @@ class Hooks:
         """Say what was judged, what was not and why, and what was updated."""
         lines = summary_lines(
             [outcome for test in self._tests for outcome in test.outcomes],
-            updating=self._active.settings.update, updated=self.updated, not_updated=self.not_updated,
-            verbosity=config.get_verbosity(), explaining=self._active.settings.explain,
+            recorded=self.recorded, verbosity=config.get_verbosity(), explaining=self._active.settings.explain,
         )  # fmt: skip
         compared = [record for test in self._tests for record in test.comparisons]
         lines += comparison_lines(compared, config.get_verbosity())
@@ -214,6 +225,15 @@ class Hooks:
         terminalreporter.write_sep("=", "onnxperf durations")
         for line in duration_lines(spent):
             terminalreporter.write_line(line)
+
+
+def _found(item: pytest.Item) -> TestOutcome:
+    """Return what a test has measured so far."""
+    outcomes, comparisons = item.stash.get(OUTCOMES, []), item.stash.get(COMPARISONS, [])
+    spent = item.stash.get(SPENT, [])
+    return TestOutcome(
+        item.nodeid, tuple(outcomes), comparisons=tuple(comparisons), place=place_of(item), spent=tuple(spent)
+    )
 
 
 def _is_skip(error: BaseException) -> bool:

@@ -14,8 +14,6 @@ from .report.markdown import Session, page
 from .runtime.report_file import append_summary, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from _pytest.terminal import TerminalReporter
 
     from .core.outcome import ReportedTest
@@ -25,20 +23,6 @@ if TYPE_CHECKING:
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 _FILE_BYTES: Final = 65_000
 """A comment of GitHub holds 65 536 characters: "Body is too long (maximum is 65536 characters)" says its API."""
-_STOPPED: Final[Mapping[int, str]] = {
-    pytest.ExitCode.INTERRUPTED: "it was interrupted",
-    pytest.ExitCode.INTERNAL_ERROR: "pytest or a plugin failed",
-    pytest.ExitCode.USAGE_ERROR: "pytest was started in a wrong way",
-}
-
-
-def _stopped(session: pytest.Session) -> str:
-    """Return why the session did not come to its end, if it did not. A plugin may end it with a status of its own."""
-    status = int(session.exitstatus)
-    why = _STOPPED.get(status, stopped_text(session))
-    if why or status in set(pytest.ExitCode):
-        return why
-    return f"it ended with exit status {status}, which is not one of pytest's"
 
 
 def register_markdown(config: pytest.Config, hooks: Hooks, settings: Settings) -> None:
@@ -71,7 +55,7 @@ class MarkdownHooks:
     def pytest_sessionstart(self) -> None:
         """Leave no page of an earlier session, should this one be killed."""
         if self._is_active and self._path is not None:
-            self._write(self._path, Session((), 0, stopped="it still runs, or was killed"))
+            self._write(self._path, Session((), 0, stopped="it still runs, or was killed", is_running=True))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -79,9 +63,9 @@ class MarkdownHooks:
         if not self._is_active:
             return
         found = Session(
-            tuple(self._hooks.reports.tests.values()), self._hooks.reports.tests_run, self._settings.update,
-            self._hooks.updated, self._hooks.not_updated,
-            _stopped(session),
+            tuple(self._hooks.reports.tests.values()), self._hooks.reports.tests_run,
+            self._hooks.recorded,
+            stopped_text(session, self._hooks.interrupt),
         )  # fmt: skip
         if self._path is not None and not self._write(self._path, found):
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 from .core.errors import SettingError
 from .declare import OPTION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
-
-    import pytest
 
     from .settings import Settings
 
@@ -44,6 +45,28 @@ def check_distinct(config: pytest.Config, settings: Settings) -> None:
                 raise SettingError(msg)
 
 
-def stopped_text(session: pytest.Session) -> str:
-    """Return why pytest ended before its last test, as after `-x`; empty where it did not."""
-    return str(session.shouldfail or session.shouldstop or "")
+_STOPPED: Final[Mapping[int, str]] = {
+    pytest.ExitCode.INTERRUPTED: "it was interrupted",
+    pytest.ExitCode.INTERNAL_ERROR: "pytest or a plugin failed",
+    pytest.ExitCode.USAGE_ERROR: "pytest was started in a wrong way",
+}
+
+
+def exit_status(session: pytest.Session, interrupt: BaseException | None) -> int:
+    """Return the exit status of a session, also of one of which a second Ctrl-C kept pytest from setting it."""
+    status = int(session.exitstatus)
+    return int(pytest.ExitCode.INTERRUPTED) if isinstance(interrupt, KeyboardInterrupt) and not status else status
+
+
+def stopped_text(session: pytest.Session, interrupt: BaseException | None) -> str:
+    """Return why the session did not come to its end; empty where it did.
+
+    Args:
+        session: That finishes. A plugin may end it with a status of its own.
+        interrupt: What ended it before its last test: Ctrl-C, `pytest.exit`, errors of collection.
+    """
+    status = exit_status(session, interrupt)
+    why = str(session.shouldfail or session.shouldstop or interrupt or "") or _STOPPED.get(status, "")
+    if why or status in set(pytest.ExitCode):
+        return why
+    return f"it ended with exit status {status}, which is not one of pytest's"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from .core.outcome import Ended, ReportedTest, TestOutcome
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 CRASHED: Final = "???"
 """The phase of a report of pytest-xdist on a test that took its worker along."""
+INTERRUPTED: Final = "it did not come to its end: the session was interrupted"
 
 
 class Reports:
@@ -22,6 +24,7 @@ class Reports:
     def __init__(self) -> None:
         self._tests: dict[str, ReportedTest] = {}
         self._seen: set[str] = set()
+        self._begun: dict[str, None] = {}
 
     @property
     def tests(self) -> Mapping[str, ReportedTest]:
@@ -33,9 +36,17 @@ class Reports:
         """How many tests there were of all kinds."""
         return len(self._seen)
 
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """The tests that measure and have no teardown yet, by nodeid."""
+        return tuple(nodeid for nodeid in self._begun if nodeid in self._tests)
+
     def take(self, report: pytest.TestReport) -> None:
         """Take one phase of a test."""
         self._seen.add(report.nodeid)
+        self._begun[report.nodeid] = None
+        if report.when in ("teardown", CRASHED):
+            del self._begun[report.nodeid]
         found, known = detach(report), self._tests.get(report.nodeid)
         if report.when == "setup":
             known = None
@@ -47,6 +58,17 @@ class Reports:
         self._tests[report.nodeid] = ReportedTest(
             found or before.found, *_ended(report, before), path, (line or 0) + 1, before.duration_s + report.duration
         )
+
+    def interrupt(self, found: TestOutcome) -> None:
+        """Take what a test had found when an interrupt ended the session; pytest reports nothing of it."""
+        if found.nodeid in self._tests:
+            self._tests[found.nodeid] = replace(self._tests[found.nodeid], found=found)
+
+    def end(self) -> None:
+        """End the session: a test without a teardown has not passed, whatever it did before."""
+        for nodeid in self.unfinished:
+            if self._tests[nodeid].has_passed:
+                self._tests[nodeid] = replace(self._tests[nodeid], ended="error", message=INTERRUPTED)
 
 
 def _ended(report: pytest.TestReport, before: ReportedTest) -> tuple[Ended, str]:

@@ -18,7 +18,7 @@ from .core.results import MOST_TEXT, Machine, Run, Test
 from .core.results_build import comparison_of, measurement_of
 from .core.results_build_state import time_spent_of
 from .declare import OPTIONS
-from .outputs import output_path, stopped_text
+from .outputs import exit_status, output_path, stopped_text
 from .reported import CRASHED
 from .results_page import PageWriter
 from .runtime.child.machine import cores
@@ -62,7 +62,6 @@ class ResultsHooks:
         self._files = [_file(config, name, getattr(settings, name)) for name in _WRITERS if getattr(settings, name)]
         self._settings = settings
         self._hooks = hooks
-        self._open: set[str] = set()
         self._run: Run | None = None
         self._locks = ExitStack()
         self._started_s = time.monotonic()
@@ -78,22 +77,20 @@ class ResultsHooks:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a report, which `Hooks` has taken; the last of a test ends it."""
-        if report.nodeid in self._hooks.reports.tests:
-            self._open.add(report.nodeid)
-            if report.when in ("teardown", CRASHED):
-                self._end(report.nodeid)
+        if report.nodeid in self._hooks.reports.tests and report.when in ("teardown", CRASHED):
+            self._end(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write all, also what an interrupt left without a teardown."""
         if self._run is None:
             return
-        for nodeid in [nodeid for nodeid in self._hooks.reports.tests if nodeid in self._open]:
-            if self._hooks.reports.tests[nodeid].found.outcomes:
-                self._end(nodeid)
-        status = int(session.exitstatus)
+        for nodeid in self._hooks.reports.unfinished:
+            self._end(nodeid)
+        interrupt = self._hooks.interrupt
+        status, stopped = exit_status(session, interrupt), stopped_text(session, interrupt)
+        ended = {"is_complete": True, "exit_status": status, "stopped": stopped}
         for each in self._files:
-            ended = {"is_complete": True, "exit_status": status, "stopped": stopped_text(session)}
             each.writer.end(msgspec.structs.replace(self._now(), **ended))
         if any(each.writer.error for each in self._files) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -109,7 +106,6 @@ class ResultsHooks:
         self._locks.close()
 
     def _end(self, nodeid: str) -> None:
-        self._open.discard(nodeid)
         if self._run is not None:
             test = test_of(self._hooks.reports.tests[nodeid], str(self._settings.root))
             for each in self._files:

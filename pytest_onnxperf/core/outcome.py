@@ -67,3 +67,8 @@ class ReportedTest:
     """Where the test begins in it, from 1."""
     duration_s: float = 0.0
     """Of setup, call and teardown."""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether what it measured may be recorded."""
+        return self.ended in ("passed", "xpassed")

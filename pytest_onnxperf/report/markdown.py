@@ -39,12 +39,12 @@ class Session:
     """Those that measure."""
     tests_run: int
     """Of all kinds."""
-    is_updating: bool = False
-    updated: Sequence[str] = ()
-    """What an update wrote, a line each."""
-    not_updated: Sequence[str] = ()
+    recorded: Sequence[str] | None = None
+    """What an update says, as `recorded_lines` writes it; None where nothing is updated."""
     stopped: str = ""
     """Why it ended before its last test, `it was interrupted`; empty where it did not."""
+    is_running: bool = False
+    """True for a page that the one of its end replaces."""
 
 
 def page(session: Session, most_bytes: int) -> str:
@@ -84,7 +84,7 @@ def _head(session: Session) -> Iterator[str]:
     if empty:
         yield f"**{_count(empty, 'test')} measured nothing**: skipped, failed before, or asked for nothing."
     lone = sum(all(each.state not in _JUDGED for each in outcome.verdict.comparisons) for outcome in outcomes)
-    if lone and not session.is_updating:
+    if lone and session.recorded is None:
         hint = "" if _is_against(session) else ": `pytest --onnxperf-update` records what is missing"
         yield f"**{lone} of {_count(len(outcomes), 'measurement')} compared with nothing**{hint}."
     counts = [counts_text(outcomes)] if outcomes else []
@@ -92,7 +92,7 @@ def _head(session: Session) -> Iterator[str]:
 
 
 def _title(session: Session) -> str:
-    if session.stopped and not session.tests:
+    if session.is_running:
         return "nothing is known yet"
     tests, measured = session.tests, [t for t in session.tests if t.found.outcomes or t.found.comparisons]
     failed = [test for test in tests if is_failed(test)]
@@ -156,10 +156,8 @@ def _table(head: Sequence[str], rows: Sequence[Row], most: int) -> Iterator[str]
 
 
 def _recorded(session: Session) -> Iterator[str]:
-    if not session.is_updating:
-        return
-    lines = [*session.updated, *(f"NOT UPDATED: {line}" for line in session.not_updated)]
-    yield "**Recorded**\n\n" + fenced(_first(lines) if lines else ["nothing: all is as recorded, or nothing passed"])
+    if session.recorded:
+        yield "**Recorded**\n\n" + fenced(_first(session.recorded))
 
 
 def _details(session: Session) -> Iterator[str]:
@@ -168,6 +166,8 @@ def _details(session: Session) -> Iterator[str]:
     for test in sorted(failed, key=_worst)[:_MOST_DETAILS]:
         text = cut(test.message, _MOST_DETAIL_CHARACTERS)
         yield details(code_element(test.found.nodeid), fenced(text.splitlines()))
+    if len(failed) > _MOST_DETAILS:
+        yield f"What pytest says of {_count(len(failed) - _MOST_DETAILS, 'more test')} that failed is left out here."
 
 
 def _worst(test: ReportedTest) -> tuple[tuple[float, ...], str]:
@@ -182,7 +182,7 @@ def _environment(session: Session) -> Iterator[str]:
     for environment in (record.environment for record in records):
         lines[f"{environment.execution_provider} on {environment.device}"] = None
         lines["  " + ", ".join(f"{name} {version}" for name, version in environment.versions.items())] = None
-    notes = [] if session.is_updating else list(not_compared(outcomes))
+    notes = [] if session.recorded is not None else list(not_compared(outcomes))
     if records:
         yield details("Environment and remarks", fenced(_first([*lines, *notes])))
 

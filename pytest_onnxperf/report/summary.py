@@ -75,13 +75,18 @@ def prefixed_lines(message: str) -> list[str]:
 def summary_lines(
     outcomes: Sequence[Outcome],
     *,
-    updating: bool,
-    updated: Sequence[str],
-    not_updated: Sequence[str],
+    recorded: Sequence[str] | None,
     verbosity: int,
     explaining: bool = False,
 ) -> list[str]:
-    """Return the lines of the summary section; none where nothing was measured and nothing is to be said."""
+    """Return the lines of the summary section; none where nothing was measured and nothing is to be said.
+
+    Args:
+        outcomes: All measurements.
+        recorded: What an update says, as `recorded_lines` writes it; None where nothing is updated.
+        verbosity: pytest's.
+        explaining: Whether facts are explained that break nothing.
+    """
     lines: list[str] = []
     if verbosity >= 0:
         lines += [measurement_line(outcome) for outcome in outcomes]
@@ -93,15 +98,9 @@ def summary_lines(
         lines += [line for outcome in outcomes for line in explained_lines(outcome)]
     if outcomes:
         lines += wrapped(counts_text(outcomes), "  ")
-    if not updating:
-        lines += [line for text in not_compared(outcomes) for line in wrapped(text, "  ")]
-    lines += [line for text in _unpaired(outcomes) for line in wrapped(text, "  ")]
-    if updating:
-        lines += [line for text in updated for line in wrapped(text, "  ")]
-        if outcomes and not updated and not not_updated:
-            lines.append("updated: nothing, all is as recorded")
-    lines += [line for text in not_updated for line in wrapped(f"NOT UPDATED: {text}", "  ")]
-    return lines
+    said = [] if recorded is not None else [*not_compared(outcomes)]
+    said += [*_unpaired(outcomes), *(recorded or ())]
+    return lines + [line for text in said for line in wrapped(text, "  ")]
 
 
 def explained_lines(outcome: Outcome) -> Iterator[str]:

@@ -216,6 +216,117 @@ def test_a_session_that_stopped_before_its_last_test_says_so(suite: Suite) -> No
     assert not written(suite).stopped
 
 
+FILES: Final = (JSON, "--onnxperf-markdown=r.md", "--onnxperf-html=r.html")
+
+
+@pytest.mark.parametrize(
+    ("interrupt", "why"),
+    [
+        ("raise KeyboardInterrupt", "it was interrupted"),
+        ("pytest.exit('enough')", "enough"),
+    ],
+)
+def test_what_a_test_measured_before_an_interrupt_is_there_and_has_not_passed(
+    suite: Suite, interrupt: str, why: str
+) -> None:
+    suite.model()
+    suite.module(f"""
+        import pytest
+
+        def test_whole(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={{"batch": 1}})
+
+        def test_cut(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={{"batch": 1}})
+            {interrupt}
+    """)
+
+    result = suite.run_apart(*QUICK, *FILES, "--onnxperf-update")
+
+    run = written(suite)
+    assert (run.exit_status, run.stopped) == (2, why)
+    ended = {test.nodeid.rpartition("::")[2]: test for test in run.tests}
+    assert {name: (test.outcome, len(test.measurements)) for name, test in ended.items()} == {
+        "test_whole": ("passed", 1),
+        "test_cut": ("error", 1),
+    }
+    assert ended["test_cut"].message == "it did not come to its end: the session was interrupted"
+    assert f"did not come to its end: {why}" in (suite.path / "r.md").read_text("utf-8")
+    assert f"ended before its last test: {why}" in (suite.path / "r.html").read_text("utf-8")
+    assert set(suite.entries()) == {"test_whole"}
+    result.stdout.fnmatch_lines(["not recorded, since a test must pass: 1 error (test_cut)"])
+
+
+def test_an_interrupt_in_a_teardown_leaves_a_test_that_has_not_passed(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        @pytest.fixture
+        def long():
+            yield
+            raise KeyboardInterrupt
+
+        def test_cut(onnx_session, long):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+    """)
+
+    suite.run_apart(*QUICK, *FILES, "--onnxperf-update")
+
+    (test,) = written(suite).tests
+    assert (test.outcome, len(test.measurements)) == ("error", 1)
+    assert not suite.baseline().exists()
+
+
+def test_a_second_interrupt_is_no_end_without_one(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        def test_cut(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            raise KeyboardInterrupt
+    """)
+    (suite.path / "conftest.py").write_text(
+        "def pytest_keyboard_interrupt():\n    raise KeyboardInterrupt\n", encoding="utf-8"
+    )
+
+    suite.run_apart(*QUICK, JSON)
+
+    assert (written(suite).exit_status, written(suite).stopped) == (2, "it was interrupted")
+
+
+def test_what_cannot_be_collected_says_so_in_every_file(suite: Suite) -> None:
+    suite.module("import no_such_module")
+
+    suite.run_apart(*QUICK, *FILES)
+
+    assert written(suite).stopped == "1 error during collection"
+    page = (suite.path / "r.md").read_text("utf-8")
+    assert page.startswith("### onnxperf: nothing was measured\n")
+    assert "did not come to its end: 1 error during collection" in page
+    assert "1 error during collection" in (suite.path / "r.html").read_text("utf-8")
+
+
+def test_what_a_fixture_measured_is_there_though_its_setup_fails(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        @pytest.fixture
+        def measured(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            pytest.fail("no further")
+
+        def test_fixture(measured):
+            pass
+    """)
+
+    suite.run(*QUICK, JSON).assert_outcomes(errors=1)
+
+    (test,) = written(suite).tests
+    assert (test.outcome, len(test.measurements)) == ("error", 1)
+    assert "no further" in test.message
+
+
 @pytest.mark.parametrize("kinds", list(itertools.combinations(("json", "html", "markdown"), 2)))
 def test_two_options_cannot_write_one_file(suite: Suite, kinds: tuple[str, str]) -> None:
     suite.module(OVER_AND_HELD)
@@ -369,7 +480,7 @@ def test_an_interrupt_leaves_a_whole_file(suite: Suite) -> None:
 
     run = written(suite)
     assert (run.is_complete, run.exit_status) == (True, 2)
-    assert [test.nodeid for test in run.tests] == ["test_perf.py::test_first"]
+    assert [test.nodeid for test in run.tests] == ["test_perf.py::test_first", "test_perf.py::test_second"]
 
 
 # -- where it is -------------------------------------------------------------------------------------------------------

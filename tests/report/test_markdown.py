@@ -227,20 +227,25 @@ def test_a_session_that_stopped_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("updated", "not_updated", "said"),
+    ("recorded", "said"),
     [
-        (("updated: a.json", "  test_a: new"), (), "updated: a.json\n  test_a: new\n"),
-        ((), ("test_a: busy",), "NOT UPDATED: test_a: busy\n"),
-        ((), (), "nothing: all is as recorded, or nothing passed\n"),
-        (tuple(f"line {n}" for n in range(61)), (), "line 59\n... and 1 more lines\n"),
-        (tuple(f"line {n}" for n in range(60)), (), "line 59\n```"),
+        (("updated: a.json", "  test_a: new"), "updated: a.json\n  test_a: new\n"),
+        (tuple(f"line {n}" for n in range(61)), "line 59\n... and 1 more lines\n"),
+        (tuple(f"line {n}" for n in range(60)), "line 59\n```"),
     ],
 )
-def test_an_update_says_what_was_recorded(updated: tuple[str, ...], not_updated: tuple[str, ...], said: str) -> None:
-    text = shown(reported(outcome()), is_updating=True, updated=updated, not_updated=not_updated)
+def test_an_update_says_what_was_recorded(recorded: tuple[str, ...], said: str) -> None:
+    text = shown(reported(outcome()), recorded=recorded)
     assert "**Recorded**\n\n```text\n" in text
     assert said in text
     assert "compared with nothing" not in text
+
+
+@pytest.mark.parametrize(("tests", "is_said"), [(5, False), (6, True)])
+def test_details_that_are_left_out_are_counted(tests: int, is_said: bool) -> None:
+    text = shown(*(over(f"test_{number}", 2) for number in range(tests)))
+    assert text.count("<details>") == 5 + 1
+    assert ("What pytest says of 1 more test that failed is left out here." in text) is is_said
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------------
@@ -298,7 +303,7 @@ def test_a_hostile_name_stays_in_its_cell_and_stays_text(name: str) -> None:
         unmeasured("skipped", name, nodeid=f"{name}::x"),
         reported(comparisons=(compared(name, 0.5, why_not=name, outputs=Outputs("differ", name)),)),
     ]
-    text = shown(*tests, is_updating=True, updated=[name])
+    text = shown(*tests, recorded=[name])
 
     assert [len(row) for row in rows(text)] == [8, 8, 8, 8, 6, 6]
     assert not re.search("[\u202e\u200b\u2066\r\udcff]", text)

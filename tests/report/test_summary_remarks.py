@@ -19,7 +19,7 @@ def test_a_reference_workload_that_could_not_run_is_said_once_for_all_in_checks_
         for name, unpaired in (("a", why), ("b", why), ("c", {}))
     ]
 
-    lines = summary_lines(outcomes, updating=updating, updated=(), not_updated=(), verbosity=-1)
+    lines = summary_lines(outcomes, recorded=[] if updating else None, verbosity=-1)
 
     remark = "test_a, test_b: raw times, without a reference workload: the device is lost"
     assert " ".join(" ".join(lines).split()).count(remark) == 1
