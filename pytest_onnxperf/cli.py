@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
         code: int = options.command(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OnnxPerfError as error:
         print(f"onnxperf: {error}", file=sys.stderr)
         return UNREADABLE
@@ -48,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return SAME
     except OSError as error:
         print(f"onnxperf: the output cannot be written: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREADABLE
     return code
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import shlex
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -13,7 +16,7 @@ import msgspec
 from .core.advice import advice_for
 from .core.advice_detect import ASKED, Situation
 from .core.attention_names import ON_CPU, UNFUSED
-from .core.errors import MeasurementError, SettingError
+from .core.errors import InputsError, MeasurementError, SettingError
 from .core.explanation import Explanation
 from .core.peaks import measured_ceilings
 from .core.providers import CPU, Provider, provider_of
@@ -83,11 +86,24 @@ def run(options: argparse.Namespace) -> Explained:
     directory = Path(tempfile.mkdtemp(prefix="onnxperf-explain-"))
     try:
         measurement = Measurement(subject, plan, directory, lambda _: None)
-        record = measurement.record(TestKey("", ""), lambda _: False)
+        try:
+            record = measurement.record(TestKey("", ""), lambda _: False)
+        except InputsError as error:
+            raise InputsError(_in_flags(str(error))) from error
         ceilings = _measured_ceilings(subject, options, record, directory) if options.measure_ceilings else None
         return Explained(record, measurement.explain(record, in_process=True, ceilings=ceilings))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _in_flags(message: str) -> str:
+    """Say `--shape batch=1` where a message for tests says `shapes={'batch': 1}`."""
+    given = re.search(r"shapes=(\{.*\})$", message)
+    if given is None:
+        return message
+    sizes: dict[str, int | list[int]] = ast.literal_eval(given[1])
+    texts = (f"{name}={'x'.join(map(str, [size] if isinstance(size, int) else size))}" for name, size in sizes.items())
+    return message[: given.start()] + " ".join(f"--shape {shlex.quote(text)}" for text in texts)
 
 
 def _subject(options: argparse.Namespace) -> Subject:

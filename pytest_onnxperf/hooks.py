@@ -122,7 +122,9 @@ class Hooks:
         outcomes = self._active.outcomes(item)
         if not outcomes and item.get_closest_marker(BUDGET):
             has_benchmark = "benchmark" in getattr(item, "fixturenames", ())
-            pytest.fail(text.nothing_measured(has_benchmark=has_benchmark), pytrace=False)
+            has_compared = bool(item.stash.get(COMPARISONS, []))
+            why = text.nothing_measured(has_benchmark=has_benchmark, has_compared=has_compared)
+            pytest.fail(why, pytrace=False)
         if any(outcome.verdict.fails for outcome in outcomes):
             breach = pytest.fail.Exception(text.failure(item.nodeid, outcomes), pytrace=False)
             item.stash[RAISED] = breach

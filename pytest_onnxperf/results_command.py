@@ -83,5 +83,5 @@ def write(path: Path, data: bytes, inputs: Sequence[Path] = ()) -> None:
     try:
         replace_file(path, data)
     except OSError as error:
-        msg = f"{path}: cannot be written: {error.strerror}; it is left as it was"
+        msg = f"{path}: cannot be written: {error.strerror}; nothing of it was changed"
         raise ResultsError(msg) from error

@@ -157,6 +157,13 @@ def test_a_reader_that_has_seen_enough_leaves_no_traceback() -> None:
     assert (result.returncode, result.stderr) == (0, b"")
 
 
+def test_without_a_standard_output_there_is_no_traceback() -> None:
+    code = "import sys\nfrom pytest_onnxperf.cli import main\nsys.stdout = None\nsys.exit(main(sys.argv[1:]))"
+    result = run_module(code, "profile", BASE)
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert result.stderr == b"onnxperf: the output cannot be written: Bad file descriptor\n"
+
+
 def test_a_terminal_that_cannot_show_a_name_shows_its_code(tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     path.write_text(Path(BASE).read_text(encoding="utf-8").replace('"MatMul"', '"日本"'), encoding="utf-8")

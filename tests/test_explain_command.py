@@ -129,6 +129,7 @@ def test_fail_on_sets_the_exit_code(
     ("arguments", "message"),
     [
         ((), "the model has dynamic dimensions without a size:\n  x: dimension 0 `batch`"),
+        ((), "whole shape by the input's name: --shape batch=1\n"),
         (("--shape", "batch"), "--shape: expected NAME=VALUE, got 'batch'"),
         (("--shape", "=2"), "--shape: expected NAME=VALUE, got '=2'"),
         (("--shape", "batch=two"), "--shape: expected NAME=SIZE of a symbolic dimension, or INPUT=1x3x224x224, got 't"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _END: Final = b'"tests":[]}'
 _SEPARATOR: Final = b",\n"
-_BYTE_ORDER_MARKS: Final = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_BYTE_ORDER_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class _Head(msgspec.Struct):
@@ -74,6 +74,7 @@ def read_results(data: bytes, path: str) -> Results:
         ResultsError: It is no JSON, cut off, of another schema, or a field is missing or of the wrong type; the message
             names the file and the place in it.
     """
+    data = data.removeprefix(codecs.BOM_UTF8)  # PowerShell writes it
     try:
         head = msgspec.json.decode(data, type=_Head)
     except msgspec.ValidationError as error:

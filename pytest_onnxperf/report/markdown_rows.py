@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.states import Limit, State
+from pytest_onnxperf.core.text import reason
 from pytest_onnxperf.core.units import change, quantity
 
 from .comparison import attention_text, remarks, speeds
@@ -53,10 +54,7 @@ def measured_rows(test: ReportedTest) -> list[Row]:
 def _unmeasured(test: ReportedTest) -> Row:
     rank = (_FAILED, 0.0) if is_failed(test) else (_JUDGED, _UNSEEN)
     state = f"**{test.ended}**" if is_failed(test) else f"{test.ended}, **nothing measured**"
-    lines = test.message.strip().splitlines()
-    raised = [line[1:].strip() for line in lines if line.startswith("E  ")]  # as pytest marks what an error says
-    what = next(iter([*raised, *lines]), "")
-    return Row(rank, test.found.nodeid, (code(test.found.nodeid), state, code(what), *["-"] * 5))
+    return Row(rank, test.found.nodeid, (code(test.found.nodeid), state, code(reason(test.message)), *["-"] * 5))
 
 
 def _measured(test: ReportedTest, outcome: Outcome) -> Row:

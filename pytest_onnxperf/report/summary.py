@@ -14,7 +14,7 @@ from pytest_onnxperf.core.units import quantity
 from .against import table_lines
 from .device_state import measured_text
 from .explanation import attention_lines, explanation_lines
-from .wrap import WIDTH, cell, hanging, shortened, wrapped
+from .wrap import WIDTH, cell, columns, hanging, shortened, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -122,7 +122,8 @@ def measurement_line(outcome: Outcome) -> str:
     record = outcome.record
     shown = [METRIC[key].shown(record.metrics[key]) for key in MAIN_METRICS if key in record.metrics]
     latency = ", ".join(shown) or "-"
-    return f"{name_cell(record.key.entry)} {latency:>9}  memcpy {memcpy_text(record):<3} {state_text(outcome)}"
+    rest = f" {latency:>9}  memcpy {memcpy_text(record):<3} {state_text(outcome)}"
+    return name_cell(record.key.entry, WIDTH - columns(rest)) + rest
 
 
 MAIN_METRICS: Final = ("latency_p50", "ttft", "decode_throughput")
@@ -134,9 +135,14 @@ def memcpy_text(record: Record) -> str:
     return "?" if record.facts is None or record.unavailable_facts else str(record.facts.memcpy)
 
 
-def name_cell(name: str) -> str:
-    """Return the name of a test as the first column: a long one is cut in its middle, its end holds the parameters."""
-    return cell(name, _NAME_WIDTH, _NAME_HEAD)
+def name_cell(name: str, room: int = _NAME_WIDTH) -> str:
+    """Return the name of a test as the first column: a long one is cut in its middle, its end holds the parameters.
+
+    Args:
+        name: Of the test.
+        room: Columns that the rest of the line leaves; a name has at most its own column's.
+    """
+    return cell(name, max(_NAME_HEAD, min(room, _NAME_WIDTH)), min(_NAME_HEAD, room // 2))
 
 
 def short_test(name: str) -> str:

@@ -29,8 +29,15 @@ _UNTOLD: Final = (State.NOISY, State.DISTURBED, State.CANNOT_TELL, State.UNSTABL
 """They fail under --onnxperf-strict, and are no change that could be intended."""
 
 
-def nothing_measured(*, has_benchmark: bool) -> str:
-    """Return the text for a test with a budget that measured nothing; beside pytest-benchmark also what counts."""
+def nothing_measured(*, has_benchmark: bool, has_compared: bool) -> str:
+    """Return the text for a test with a budget that measured nothing: what counts, beside what it did."""
+    if has_compared:
+        return (
+            "a budget was declared and nothing was measured, so it was not judged: a\n"
+            "comparison has none.\n\n"
+            "Write onnx_compare(...).require(max_slowdown=...), measure one of the models in a\n"
+            "test of its own, or take @pytest.mark.onnx_budget away."
+        )
     text = (
         "a budget was declared and nothing was measured, so it was not judged.\n\n"
         "Ask for the fixture onnx_session and call onnx_session(MODEL).measure(...) in\n"

@@ -215,8 +215,10 @@ def checked_versions(python: str) -> dict[str, str]:
         raise SettingError(msg) from error
     lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if not lines:
-        said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
-        msg = f"{prefix} does not answer like a Python (exit status {done.returncode}); it said: {said:.200}"
+        lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+        said = [line for line in lines if line.strip() and "import json" not in line]  # some quote their arguments
+        what = f"it said: {said[-1]:.200}" if said else "it said nothing of use"
+        msg = f"{prefix} does not answer like a Python (exit status {done.returncode}); {what}"
         raise SettingError(msg)
     found: dict[str, str] = json.loads(lines[-1].removeprefix(_MARK))
     version = tuple(int(part) for part in found["python"].split(".")[:2])

@@ -30,7 +30,7 @@ def model_files(model: Path) -> tuple[Path, ...]:
         msg = f"{model}: there is no such file (looked from {Path.cwd()})"
         raise ModelError(msg)
     if not model.is_file():
-        msg = f"{model}: this is a directory, not a model file"
+        msg = f"{model}: this is {'a directory' if model.is_dir() else 'no regular file'}, not a model file"
         raise ModelError(msg)
     try:
         locations = sorted(_external_locations(model))

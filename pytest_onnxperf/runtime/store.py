@@ -47,7 +47,7 @@ class Store:
             status = path.stat()
             version = (status.st_mtime_ns, status.st_ino)  # two replacements may fall into one tick of the clock
             if path not in self._read or self._read[path][0] != version:
-                self._read[path] = (version, read_baseline(path.read_text("utf-8"), str(path)))
+                self._read[path] = (version, read_baseline(path.read_text("utf-8-sig"), str(path)))
             return self._read[path][1]
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -145,8 +145,8 @@ class Store:
             raise BaselineError(msg) from error
         except OSError as error:
             msg = (
-                f"{path}: cannot be written: {error.strerror}; it is left as it was. Give --onnxperf-baseline-dir a "
-                f"directory that can be written"
+                f"{path}: cannot be written: {error.strerror}; nothing of it was changed. Give "
+                f"--onnxperf-baseline-dir a directory that can be written"
             )
             raise BaselineError(msg) from error
 

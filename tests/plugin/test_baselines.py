@@ -448,6 +448,17 @@ def test_the_file_has_sorted_keys_and_ends_with_a_line_break(suite: Suite) -> No
         assert list(entry) == sorted(entry)
 
 
+def test_a_byte_order_mark_that_an_editor_left_is_read_over(suite: Suite) -> None:
+    suite.model()
+    suite.module()
+    suite.run(*FACTS, UPDATE).assert_outcomes(passed=1)
+    suite.baseline().write_text(suite.baseline().read_text("utf-8"), encoding="utf-8-sig")
+
+    result = suite.run(*FACTS)
+    result.assert_outcomes(passed=1)
+    assert "no-baseline" not in result.stdout.str()
+
+
 def test_a_baseline_of_another_device_compares_facts_and_says_so(suite: Suite) -> None:
     suite.model(layers=2)
     suite.module()

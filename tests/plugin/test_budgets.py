@@ -240,6 +240,25 @@ def test_a_budget_without_a_measurement_fails(suite: Suite) -> None:
     assert too_wide(result.outlines) == []
 
 
+def test_a_budget_of_a_test_that_only_compares_says_where_it_belongs(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        @pytest.mark.onnx_budget(max_memcpy=0)
+        def test_compares(onnx_compare):
+            onnx_compare("mlp.onnx", "mlp.onnx", shapes={"batch": 1})
+    """)
+
+    result = suite.run(*TIMES)
+
+    result.assert_outcomes(failed=1)
+    said = section(result, "test_compares")
+    assert said[0] == "a budget was declared and nothing was measured, so it was not judged: a"
+    assert "Write onnx_compare(...).require(max_slowdown=...), measure one of the models in a" in said
+    assert too_wide(result.outlines) == []
+
+
 LATENCY: Final = """
     import pytest
 

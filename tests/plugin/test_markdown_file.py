@@ -165,11 +165,8 @@ def test_an_update_says_what_was_recorded(suite: Suite) -> None:
 
     suite.run(*QUICK, FILE, "--onnxperf-update")
 
-    text = read(suite)
-    assert (
-        "**Recorded**\n\n```text\nupdated: baselines/bench-1.cpu/test_perf.json\n  test_held: new\nnot recorded, since a test "
-        in text
-    )
+    recorded = "updated: baselines/bench-1.cpu/test_perf.json\n  test_held: new\nnot recorded, since a test "
+    assert f"**Recorded**\n\n```text\n{recorded}" in read(suite)
 
 
 def test_a_baseline_has_its_place_beside_what_is_measured_now(suite: Suite) -> None:

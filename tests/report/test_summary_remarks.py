@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_onnxperf.core.comparison import Comparison
 from pytest_onnxperf.core.judge import Verdict
 from pytest_onnxperf.core.outcome import Outcome
 from pytest_onnxperf.core.record import TestKey
-from pytest_onnxperf.report.summary import summary_lines
-from tests.records import record
+from pytest_onnxperf.core.states import State
+from pytest_onnxperf.report.summary import measurement_line, summary_lines
+from pytest_onnxperf.report.wrap import columns
+from tests.records import MS, record
+
+
+@pytest.mark.parametrize("name", ["test_a", "test_" + "a" * 60, "test_\u6a21\u578b" * 12])
+@pytest.mark.parametrize("states", [("ok", "other-environment"), ("changed", "no-baseline"), ("ok", "ok")])
+@pytest.mark.parametrize("ms", [0.123456, 123456.0])
+def test_a_line_of_a_measurement_fits_into_80_columns(name: str, states: tuple[str, str], ms: float) -> None:
+    found = [Comparison(name, State(state), name) for name, state in zip(("ops", "latency_p50"), states, strict=True)]
+    made = record({"latency_p50": (ms * MS,)}, key=TestKey("test_a.py", name))
+    line = measurement_line(Outcome(made, Verdict((), tuple(found))))
+    assert columns(line) <= 80
+    assert line.endswith(states[1])
 
 
 @pytest.mark.parametrize("updating", [False, True])

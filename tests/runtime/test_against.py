@@ -160,6 +160,9 @@ def test_a_python_that_is_too_old_says_so(reference: Callable[..., Reference], t
     ("body", "message"),
     [
         pytest.param("print('what?')", r"does not answer like a Python \(exit status 0\); it said: what\?", id="other"),
+        pytest.param(
+            "import sys; raise SystemExit(f'cannot access {sys.argv[-1]!r}')", "it said nothing of use", id="ls"
+        ),
         pytest.param("raise SystemExit('no licence')", r"\(exit status 1\); it said: no licence", id="fails"),
         pytest.param("import os; os.abort()", r"does not answer like a Python \(exit status -6\)", id="crashes"),
     ],

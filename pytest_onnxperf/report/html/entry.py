@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pytest_onnxperf.core.text import reason
 from pytest_onnxperf.core.units import quantity
 from pytest_onnxperf.report.profile import short_provider
 
@@ -94,9 +95,7 @@ def _why(test: Test) -> str:
     if broken_requirements:
         return f"{', '.join(broken_requirements)}: {speed_text(test.comparisons[0])}"
     if fails(test) or test.outcome == "skipped":
-        lines = [text for text in test.message.splitlines() if text.strip()]
-        errors = [text for text in lines if text.startswith("E  ")]
-        return _cut((errors or lines or [""])[0].removeprefix("E").strip())
+        return _cut(reason(test.message))
     return ""
 
 
