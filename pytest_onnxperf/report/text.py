@@ -35,8 +35,8 @@ def nothing_measured(*, has_benchmark: bool, has_compared: bool) -> str:
         return (
             "a budget was declared and nothing was measured, so it was not judged: a\n"
             "comparison has none.\n\n"
-            "Write onnx_compare(...).require(max_slowdown=...), measure one of the models in a\n"
-            "test of its own, or take @pytest.mark.onnx_budget away."
+            "Write onnx_compare(...).require(max_slowdown=...), measure one of the models\n"
+            "in a test of its own, or take @pytest.mark.onnx_budget away."
         )
     text = (
         "a budget was declared and nothing was measured, so it was not judged.\n\n"

@@ -255,7 +255,7 @@ def test_a_budget_of_a_test_that_only_compares_says_where_it_belongs(suite: Suit
     result.assert_outcomes(failed=1)
     said = section(result, "test_compares")
     assert said[0] == "a budget was declared and nothing was measured, so it was not judged: a"
-    assert "Write onnx_compare(...).require(max_slowdown=...), measure one of the models in a" in said
+    assert "Write onnx_compare(...).require(max_slowdown=...), measure one of the models" in said
     assert too_wide(result.outlines) == []
 
 
