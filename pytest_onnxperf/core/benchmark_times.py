@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .baseline import stored_facts
+from .providers import short_name
 from .sample import Sample
 from .units import NS_PER_S
 from .workload import workload
@@ -61,7 +62,7 @@ def with_benchmark(record: Record, times: BenchmarkTimes) -> Record:
         not_measured=missing,
         rounds=len(times.rounds_s),
         threads=times.threads,
-        workload=workload(times.threads, inputs=times.inputs),
+        workload=workload(short_name(record.environment.execution_provider), times.threads, inputs=times.inputs),
         other_load_ratio=times.other_load_ratio,
         disturbance=times.disturbance,
     )

@@ -129,8 +129,10 @@ def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Polic
     """Judge a record against the budgets that belong to its device, and against its baseline."""
     applicable = [budget for budget in budgets if budget.applies_to(record.environment)]
     tolerance = tolerance_of(budgets, record.environment, policy.tolerance)
-    other_workload = workload_changes(found.entry.workload, record.workload) if found.entry else []
-    entry = without_times(found.entry) if found.entry and other_workload else found.entry
+    entry, other_workload = found.entry, []
+    if entry is not None and not found.other_environment:
+        other_workload = workload_changes(entry.workload, record.workload)
+        entry = without_times(entry) if other_workload else entry
     comparisons = compare(record, entry, tolerance=tolerance, same_environment=not found.other_environment)
     limits = [result for budget in applicable for result in check(budget, record)]
     failing: tuple[State, ...] = (State.REGRESSED,)

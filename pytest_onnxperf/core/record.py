@@ -54,6 +54,8 @@ class Record:
     """Timed rounds over all processes."""
     threads: int = 0
     """Intra-op threads that were set; 0 where the session options of the test set them."""
+    cores: int = 0
+    """CPU cores that the measuring process may use; 0 where none of the plugin's timed it."""
     disturbance: str = ""
     """What else used the device meanwhile, or slowed it down; empty where nothing did."""
     other_load_ratio: float = 0.0

@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-def workload(threads: int, **parts: object) -> dict[str, str]:
+def workload(ep: str, threads: int, **parts: object) -> dict[str, str]:
     """Return a workload as it is stored.
 
     Args:
+        ep: Short name of the EP. Threads belong to the workload of the CPU: beside a GPU they follow from the host.
         threads: Intra-op threads; 0, where session options of the test set them, is left out.
         parts: `inputs` of a session; `tokens` of a generator, and `concurrency`.
     """
     found = {name: str(value) for name, value in parts.items() if value}
-    return {**found, "threads": str(threads)} if threads else found
+    return {**found, "threads": str(threads)} if threads and ep == "cpu" else found
 
 
 def sizes_text(sizes: Mapping[str, int | Sequence[int]]) -> str:

@@ -95,7 +95,7 @@ class GeneratorJob:
         min_rounds, max_time_s = self.block_size(plan)
         block = worker.call("block", min_rounds=min_rounds, max_time_s=max_time_s)
         generation_ns = block["block_ns"] / len(block["rounds"])
-        work = workload(opened["threads"], tokens=tokens_of(opened))
+        work = workload(self.provider.short, opened["threads"], tokens=tokens_of(opened))
         beside = self._paired(worker, plan, generation_ns, work, has_decode=opened["new_tokens"] > 1)
         others = worker.call("others")
         worker.close()
@@ -110,6 +110,7 @@ class GeneratorJob:
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],
+            cores=opened["cores"],
             workload=work,
             generations=generations,
             paired=paired_found(beside),

@@ -81,7 +81,10 @@ class LoadJob:
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],
-            workload=workload(opened["threads"], tokens=tokens_of(opened), concurrency=self.concurrency),
+            cores=opened["cores"],
+            workload=workload(
+                self.provider.short, opened["threads"], tokens=tokens_of(opened), concurrency=self.concurrency
+            ),
             distributions=load_distributions(requests),
             warnings=(f"batched {block['batching']}: {_MEANING[block['batching']]}",),
         )

@@ -181,6 +181,7 @@ class Measurement:
             },
             rounds=sum(timing.rounds for timing in timings),
             threads=timings[0].threads if timings else 0,
+            cores=timings[0].cores if timings else 0,
             workload=timings[0].workload if timings else {},
             disturbance=disturbance_of(load, gpu, machine, "rounds were timed"),
             other_load_ratio=load,

@@ -58,6 +58,8 @@ class Timing:
     peak_rss_bytes: int | None
     versions: Mapping[str, str]
     threads: int
+    cores: int
+    """That it may use."""
     workload: Mapping[str, str] = field(default_factory=dict)
     """What its times are of (`core.workload`)."""
     generations: tuple[Generation, ...] = ()

@@ -93,7 +93,7 @@ class SessionJob:
         block = worker.call("block", min_rounds=plan.min_rounds, max_time_s=plan.max_time_s)
         sample = Sample.of(block["rounds_ns"])
         metrics = sample.metrics()
-        work = workload(opened["threads"], inputs=self.inputs)
+        work = workload(self.provider.short, opened["threads"], inputs=self.inputs)
         beside = self._paired(worker, plan, metrics["latency_p50"], work)
         others = worker.call("others")
         worker.close()
@@ -105,6 +105,7 @@ class SessionJob:
             peak_rss_bytes=block["peak_rss_bytes"],
             versions=opened["versions"],
             threads=opened["threads"],
+            cores=opened["cores"],
             workload=work,
             paired=paired_found(beside),
             unpaired=unpaired_found(beside),

@@ -16,7 +16,7 @@ from pytest_onnxperf.core.errors import MeasurementError
 from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.paired import Paired, ReferenceSpec, paired_of
 from pytest_onnxperf.core.states import State
-from tests.records import MS, record
+from tests.records import CPU, CUDA, MS, environment, record
 
 if TYPE_CHECKING:
     from pytest_onnxperf.core.comparison import Comparison
@@ -140,19 +140,22 @@ def test_a_slowdown_that_no_noise_explains_regresses_however_the_reference_varie
 
 
 @pytest.mark.parametrize(
-    ("threads", "other_load_ratio", "state"),
+    ("threads", "cores", "other_load_ratio", "ep", "state"),
     [
-        (1, 0.5, State.REGRESSED),
-        (2, 0.5, State.DISTURBED),
-        (2, DISTURBED_CORES_RATIO, State.REGRESSED),
-        (0, 0.5, State.DISTURBED),  # the test set them: they may be several
+        (1, 2, 0.5, CPU, State.REGRESSED),
+        (2, 2, 0.5, CPU, State.DISTURBED),
+        (2, 2, DISTURBED_CORES_RATIO, CPU, State.REGRESSED),
+        (4, 8, 0.5, CPU, State.REGRESSED),  # four cores are left
+        (4, 8, 0.51, CPU, State.DISTURBED),
+        (0, 2, 0.5, CPU, State.DISTURBED),  # the test set them: they may be several
+        (2, 2, 0.5, CUDA, State.REGRESSED),
     ],
 )
 def test_who_takes_a_core_away_excuses_the_ratio_of_several_threads_to_a_reference_of_one(
-    threads: int, other_load_ratio: float, state: State
+    threads: int, cores: int, other_load_ratio: float, ep: str, state: State
 ) -> None:
     busy: dict[str, Any] = {"disturbance": "others used the cores", "other_load_ratio": other_load_ratio}
-    new = replace(measured(11, 1.0), threads=threads, **busy)
+    new = replace(measured(11, 1.0), threads=threads, cores=cores, environment=environment(ep), **busy)
     assert compared(new).state is state
     assert compared(replace(new, paired={})).state is State.DISTURBED
 
