@@ -366,7 +366,7 @@ def test_a_directory_that_is_read_only_is_a_clear_error_and_the_file_stays(publi
     message = in_a_process(path, store, _AS_NOBODY)
 
     path.parent.chmod(0o755)
-    assert message.startswith(f"{path}: cannot be written: Permission denied; it is left as it was")
+    assert message.startswith(f"{path}: cannot be written: Permission denied; nothing of it was changed")
     assert "--onnxperf-baseline-dir" in message
     assert path.read_bytes() == before
 
@@ -405,7 +405,7 @@ def test_a_full_disk_is_a_clear_error_and_the_file_stays(store: Store, path: Pat
 
     message = in_a_process(path, store, limit)
 
-    assert message.startswith(f"{path}: cannot be written: File too large; it is left as it was")
+    assert message.startswith(f"{path}: cannot be written: File too large; nothing of it was changed")
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
@@ -423,7 +423,7 @@ def test_a_disk_without_space_is_a_clear_error_and_the_file_stays(tmp_path: Path
         update(store, path, {"test_a": entry()})
         before = path.read_bytes()
         message = in_a_process(path, store, "")
-        assert message.startswith(f"{path}: cannot be written: No space left on device; it is left as it was")
+        assert message.startswith(f"{path}: cannot be written: No space left on device; nothing of it was changed")
         assert path.read_bytes() == before
         assert [file.name for file in path.parent.iterdir()] == [path.name]
     finally:
