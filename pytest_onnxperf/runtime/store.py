@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from filelock import Timeout
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from pytest_onnxperf.core.environment import Environment
     from pytest_onnxperf.core.record import TestKey
+
+_MARK: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
+"""The byte order mark that an editor may put first."""
 
 
 class Store:
@@ -47,7 +50,7 @@ class Store:
             status = path.stat()
             version = (status.st_mtime_ns, status.st_ino)  # two replacements may fall into one tick of the clock
             if path not in self._read or self._read[path][0] != version:
-                self._read[path] = (version, read_baseline(path.read_text("utf-8-sig"), str(path)))
+                self._read[path] = (version, read_baseline(path.read_text("utf-8").removeprefix(_MARK), str(path)))
             return self._read[path][1]
         except (FileNotFoundError, NotADirectoryError):
             return None
