@@ -43,6 +43,8 @@ class Hooks:
         self.reports = Reports()
         self.recorded: list[str] | None = None
         """What an update says, known when the session has finished; None where nothing is updated."""
+        self.uncollected: dict[str, None] = {}
+        """Modules and classes whose tests could not be collected."""
         self.interrupt: BaseException | None = None
         """What ended the session before its last test."""
 
@@ -82,6 +84,11 @@ class Hooks:
         if "onnxperf_against" in workerinput:
             take(session.config, workerinput["onnxperf_against"])
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remember what could not be collected, also by workers: pytest can be told to go on without."""
+        if report.failed:
+            self.uncollected[report.nodeid] = None
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Resolve the reference before the first measurement, also where there was no header."""
         if any(map(measures, session.items)) and not session.config.option.collectonly:
@@ -89,14 +96,30 @@ class Hooks:
 
     # -- each test -------------------------------------------------------------------------------------------------
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Keep what a test measured that an interrupt ends, in whichever phase: pytest makes no report of that one."""
+        try:
+            return (yield)
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            if _is_measuring(item) and OUTCOMES in item.stash:
+                found = _found(item, is_breach=self._is_broken(item))
+                self.reports.interrupt(found, item.location, text.failure(item.nodeid, found.outcomes))
+            raise
+
+    @pytest.hookimpl(wrapper=True, trylast=True)  # within those that every test needs, as of caplog
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
         """Check the markers: what is wrong in one fails its test before it runs."""
         item.stash[RAISED] = None
         try:
             self._active.prepare(item)
         except OnnxPerfError as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
+        try:
+            return (yield)
+        except BaseException as error:
+            self._raise_if_skipped(item, error)
+            raise
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -104,15 +127,17 @@ class Hooks:
         try:
             result = yield
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt | pytest.exit.Exception):
-                self.reports.interrupt(_found(item))
-            if _is_skip(error) and self._is_broken(item):  # to skip after a breach does not undo it
-                self._raise(item)
+            self._raise_if_skipped(item, error)
             raise
         finally:
             item.stash[JUDGED] = True
         self._raise(item)
         return result
+
+    def _raise_if_skipped(self, item: pytest.Item, error: BaseException) -> None:
+        """To skip after a breach does not undo it."""
+        if _is_skip(error) and self._is_broken(item):
+            self._raise(item)
 
     def _is_broken(self, item: pytest.Item) -> bool:
         fails = any(outcome.verdict.fails for outcome in self._active.outcomes(item))
@@ -128,7 +153,7 @@ class Hooks:
         if any(outcome.verdict.fails for outcome in outcomes):
             breach = pytest.fail.Exception(text.failure(item.nodeid, outcomes), pytrace=False)
             item.stash[RAISED] = breach
-            raise breach
+            raise breach from None
         if any(outcome.verdict.skips for outcome in outcomes):
             skip = pytest.skip.Exception(text.skip_reason(outcomes))
             item.stash[RAISED] = skip
@@ -146,16 +171,18 @@ class Hooks:
         is_last = call.when == "call" or (call.when == "setup" and call.excinfo is not None)
         found = _found(item) if is_last else TestOutcome(item.nodeid, ())
         outcomes, comparisons = found.outcomes, found.comparisons
-        if outcomes or comparisons:  # JUnit takes the properties of the item, as they are when its teardown is reported
+        if is_last:  # JUnit takes the properties of the item, as they are when its teardown is reported
             others = [(name, value) for name, value in item.user_properties if not name.startswith("onnxperf.")]
             item.user_properties[:] = [*others, *text.properties(outcomes), *comparison_properties(comparisons)]
         report = yield
-        is_measuring = measures(item) or item.get_closest_marker(BUDGET) is not None
-        if call.when == "setup" and is_measuring:  # one that is skipped, or fails before it measures, is known too
+        if call.when == "setup" and _is_measuring(
+            item
+        ):  # one that is skipped, or fails before it measures, is known too
             attach(report, TestOutcome(item.nodeid, (), place=place_of(item)))
         is_broken = call.excinfo is not None and call.excinfo.value is item.stash.get(BROKEN, None)
         is_breach = False
         if outcomes:
+            call = _unskipped(item, call, report)
             # What unittest.TestCase caught comes to light in `call` only now: the test's own failure goes first.
             is_ours = call.excinfo is not None and call.excinfo.value is item.stash[RAISED]
             is_breach = is_ours and isinstance(item.stash[RAISED], pytest.fail.Exception)
@@ -229,13 +256,27 @@ class Hooks:
             terminalreporter.write_line(line)
 
 
-def _found(item: pytest.Item) -> TestOutcome:
+def _is_measuring(item: pytest.Item) -> bool:
+    return measures(item) or item.get_closest_marker(BUDGET) is not None
+
+
+def _unskipped(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
+) -> pytest.CallInfo[None]:  # fmt: skip
+    """Return the call with the breach of a `unittest.TestCase` that was skipped after it, and say so in its report."""
+    breach = item.stash[RAISED]
+    is_undone = call.excinfo is not None and _is_skip(call.excinfo.value) and call.excinfo.value is not breach
+    if is_undone and isinstance(breach, pytest.fail.Exception):
+        report.outcome, report.longrepr = "failed", str(breach)
+        call.excinfo = pytest.ExceptionInfo.from_exception(breach)
+    return call
+
+
+def _found(item: pytest.Item, *, is_breach: bool = False) -> TestOutcome:
     """Return what a test has measured so far."""
     outcomes, comparisons = item.stash.get(OUTCOMES, []), item.stash.get(COMPARISONS, [])
     spent = item.stash.get(SPENT, [])
-    return TestOutcome(
-        item.nodeid, tuple(outcomes), comparisons=tuple(comparisons), place=place_of(item), spent=tuple(spent)
-    )
+    return TestOutcome(item.nodeid, tuple(outcomes), is_breach, tuple(comparisons), place_of(item), tuple(spent))
 
 
 def _is_skip(error: BaseException) -> bool:

@@ -65,7 +65,7 @@ class MarkdownHooks:
         found = Session(
             tuple(self._hooks.reports.tests.values()), self._hooks.reports.tests_run,
             self._hooks.recorded,
-            stopped_text(session, self._hooks.interrupt),
+            stopped_text(session, self._hooks.interrupt), tuple(self._hooks.uncollected),
         )  # fmt: skip
         if self._path is not None and not self._write(self._path, found):
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED

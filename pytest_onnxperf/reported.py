@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 CRASHED: Final = "???"
 """The phase of a report of pytest-xdist on a test that took its worker along."""
+RERUN: Final = "rerun"
+"""The outcome of a report of pytest-rerunfailures on a try that failed."""
 INTERRUPTED: Final = "it did not come to its end: the session was interrupted"
 
 
@@ -55,14 +57,29 @@ class Reports:
             return
         before = known or ReportedTest(TestOutcome(report.nodeid, ()), "passed")
         path, line, _ = report.location
-        self._tests[report.nodeid] = ReportedTest(
-            found or before.found, *_ended(report, before), path, (line or 0) + 1, before.duration_s + report.duration
+        ended, message = _ended(report, before)
+        test = ReportedTest(
+            found or before.found, ended, message, path, (line or 0) + 1, before.duration_s + report.duration
         )
+        is_breach = test.found.is_breach and test.has_failed  # one that is expected to fail has not failed by it
+        self._tests[report.nodeid] = replace(test, found=replace(test.found, is_breach=is_breach))
 
-    def interrupt(self, found: TestOutcome) -> None:
-        """Take what a test had found when an interrupt ended the session; pytest reports nothing of it."""
-        if found.nodeid in self._tests:
-            self._tests[found.nodeid] = replace(self._tests[found.nodeid], found=found)
+    def interrupt(self, found: TestOutcome, location: tuple[str, int | None, str], why: str) -> None:
+        """Take what a test had found when an interrupt ended the session; pytest reports nothing of it.
+
+        Args:
+            found: Of the try that was interrupted.
+            location: Of the test, as pytest has it: path, line from 0, name.
+            why: What else there is to say than that it was interrupted; may be empty.
+        """
+        self._seen.add(found.nodeid)
+        self._begun[found.nodeid] = None
+        path, line, _ = location
+        known = self._tests.get(found.nodeid)
+        before = known or ReportedTest(found, "error", path=path, line=(line or 0) + 1)
+        message = "\n\n".join(part for part in (INTERRUPTED, why) if part)
+        failed = before if known and known.has_failed else replace(before, ended="error", message=message)
+        self._tests[found.nodeid] = replace(failed, found=found)
 
     def end(self) -> None:
         """End the session: a test without a teardown has not passed, whatever it did before."""
@@ -73,7 +90,8 @@ class Reports:
 
 def _ended(report: pytest.TestReport, before: ReportedTest) -> tuple[Ended, str]:
     """Return how a test ended and why: one that failed, and whose teardown fails too, has failed."""
-    if report.failed:
+    is_rerun = report.outcome == RERUN  # type: ignore[comparison-overlap]  # the word of pytest-rerunfailures
+    if report.failed or is_rerun:  # after which another try may never come
         text = str(report.longrepr or "")  # not `longreprtext`, which begins with a line on the worker of pytest-xdist
         if before.message and text:  # as of a teardown, after the failure of the test itself
             text = f"{before.message}\n\nIn its {report.when}:\n{text}"

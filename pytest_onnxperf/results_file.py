@@ -89,7 +89,10 @@ class ResultsHooks:
             self._end(nodeid)
         interrupt = self._hooks.interrupt
         status, stopped = exit_status(session, interrupt), stopped_text(session, interrupt)
-        ended = {"is_complete": True, "exit_status": status, "stopped": stopped}
+        ended = {
+            "is_complete": True, "exit_status": status, "stopped": stopped,
+            "uncollected": tuple(self._hooks.uncollected),
+        }  # fmt: skip
         for each in self._files:
             each.writer.end(msgspec.structs.replace(self._now(), **ended))
         if any(each.writer.error for each in self._files) and session.exitstatus == pytest.ExitCode.OK:

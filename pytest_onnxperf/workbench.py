@@ -118,10 +118,15 @@ class Workbench:
         try:
             with self.underway(key) as tell:
                 measurement, record, verdict, against = self._measured(subject, key, directory, tell, times)
-                explanation = None
+                outcome = Outcome(record, verdict, against=against)
                 if self.settings.explain or verdict.fails:
                     on_device = subject.provider.name != CPU
-                    explanation = measurement.explain(record, in_process=on_device or self.settings.explain)
+                    try:
+                        explanation = measurement.explain(record, in_process=on_device or self.settings.explain)
+                    except KeyboardInterrupt:  # what was measured is known all the same
+                        self._active.outcomes(self._item).append(outcome)
+                        raise
+                    outcome = replace(outcome, explanation=explanation)
         except NotComparableError as error:
             raise failed(str(error)) from None
         except BaselineError as error:
@@ -133,7 +138,7 @@ class Workbench:
         except BaseException:  # Ctrl-C: nothing is left behind
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        self._active.keep(self._item, Outcome(record, verdict, explanation=explanation, against=against), directory)
+        self._active.keep(self._item, outcome, directory)
         return record
 
     def _measured(

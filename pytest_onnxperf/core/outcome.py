@@ -69,6 +69,17 @@ class ReportedTest:
     """Of setup, call and teardown."""
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it fails the session."""
+        return self.ended in ("failed", "error")
+
+    @property
+    def is_by_performance(self) -> bool:
+        """Whether it failed, and its budget, its baseline or what it requires would have failed it."""
+        fails = any(outcome.verdict.fails for outcome in self.found.outcomes)
+        return self.has_failed and (self.found.is_breach or fails)
+
+    @property
     def has_passed(self) -> bool:
         """Whether what it measured may be recorded."""
         return self.ended in ("passed", "xpassed")

@@ -95,6 +95,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """pytest's; null while it runs."""
     stopped: str = ""
     """Why pytest ended before its last test, as after `-x`; empty where it did not."""
+    uncollected: tuple[str, ...] = ()
+    """Modules and classes that could not be collected, whose tests are missing."""
     plugin_version: str
     """Of pytest-onnxperf."""
     pytest_version: str

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.outcome import ReportedTest
 from pytest_onnxperf.core.states import Limit, State
+from pytest_onnxperf.core.units import listed
 
 from .comparison import comparison_counts
-from .markdown_rows import COMPARED_HEAD, MEASURED_HEAD, Row, compared_rows, is_failed, measured_rows
-from .markdown_text import code_element, cut, details, fenced, table
+from .markdown_rows import COMPARED_HEAD, MEASURED_HEAD, Row, compared_rows, measured_rows
+from .markdown_text import code, code_element, cut, details, fenced, table
 from .summary import counts_text, not_compared
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ MOST_ROWS: Final = 200
 _MOST_COMPARED_ROWS: Final = 50
 """Of A/B comparisons, where measurements would fill the rest."""
 _MOST_DETAILS: Final = 5
+_MOST_UNCOLLECTED: Final = 5
 _MOST_DETAIL_CHARACTERS: Final = 6000
 _MOST_LINES: Final = 60
 """Of what was recorded, and of the environment; a choice, like all of these but the rows."""
@@ -43,6 +45,8 @@ class Session:
     """What an update says, as `recorded_lines` writes it; None where nothing is updated."""
     stopped: str = ""
     """Why it ended before its last test, `it was interrupted`; empty where it did not."""
+    uncollected: Sequence[str] = ()
+    """Modules whose tests could not be collected."""
     is_running: bool = False
     """True for a page that the one of its end replaces."""
 
@@ -75,6 +79,10 @@ def _head(session: Session) -> Iterator[str]:
         yield f"**The session did not come to its end: {session.stopped}.** Tests may be missing here."
         if not session.tests:
             return
+    if session.uncollected:
+        names = listed([code(name) for name in session.uncollected], _MOST_UNCOLLECTED)
+        count = _count(len(session.uncollected), "module")
+        yield f"**{count} could not be collected**, whose tests are missing: {names}."
     outcomes = [outcome for test in session.tests for outcome in test.found.outcomes]
     compared = [record for test in session.tests for record in test.found.comparisons]
     empty = sum(not (test.found.outcomes or test.found.comparisons) for test in session.tests)
@@ -82,7 +90,8 @@ def _head(session: Session) -> Iterator[str]:
         yield f"**Nothing was measured.** {_why_nothing(session)}"
         return
     if empty:
-        yield f"**{_count(empty, 'test')} measured nothing**: skipped, failed before, or asked for nothing."
+        why = "skipped, failed or interrupted before, or asked for nothing"
+        yield f"**{_count(empty, 'test')} measured nothing**: {why}."
     lone = sum(all(each.state not in _JUDGED for each in outcome.verdict.comparisons) for outcome in outcomes)
     if lone and session.recorded is None:
         hint = "" if _is_against(session) else ": `pytest --onnxperf-update` records what is missing"
@@ -95,15 +104,16 @@ def _title(session: Session) -> str:
     if session.is_running:
         return "nothing is known yet"
     tests, measured = session.tests, [t for t in session.tests if t.found.outcomes or t.found.comparisons]
-    failed = [test for test in tests if is_failed(test)]
-    breaches = sum(test.found.is_breach for test in failed)
+    failed = [test for test in tests if test.has_failed]
+    breaches = sum(test.is_by_performance for test in failed)
     if breaches:
-        return f"{breaches} of {_count(len(tests), 'test')} failed by performance"
+        others = f", {len(failed) - breaches} otherwise" if len(failed) > breaches else ""
+        return f"{breaches} of {_count(len(tests), 'test')} failed by performance{others}"
     if failed:
         return f"{len(failed)} of {_count(len(tests), 'test')} failed, none by performance"
     if not measured:
         return "nothing was measured"
-    if len(measured) < len(tests) or not all(map(_is_judged, measured)):
+    if session.uncollected or len(measured) < len(tests) or not all(map(_is_judged, measured)):
         return f"{_count(len(tests), 'test')}, none failed, not all was judged"
     return f"{_count(len(tests), 'test')} within budget and baseline"
 
@@ -123,7 +133,7 @@ def _is_judged(test: ReportedTest) -> bool:
 
 def _why_nothing(session: Session) -> str:
     if session.tests:
-        return "What was to be measured was skipped, or failed before it was."
+        return "What was to be measured was skipped, or failed or was interrupted before it was."
     if session.tests_run:
         return f"No test that measures is among the {session.tests_run} that ran."
     return "No test ran."
@@ -162,7 +172,7 @@ def _recorded(session: Session) -> Iterator[str]:
 
 def _details(session: Session) -> Iterator[str]:
     """Yield what pytest says of the worst tests that failed, with what to do."""
-    failed = [test for test in session.tests if is_failed(test) and test.message]
+    failed = [test for test in session.tests if test.has_failed and test.message]
     for test in sorted(failed, key=_worst)[:_MOST_DETAILS]:
         text = cut(test.message, _MOST_DETAIL_CHARACTERS)
         yield details(code_element(test.found.nodeid), fenced(text.splitlines()))

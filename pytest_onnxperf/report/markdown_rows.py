@@ -38,11 +38,6 @@ class Row:
     cells: tuple[str, ...]
 
 
-def is_failed(test: ReportedTest) -> bool:
-    """Whether pytest counts it as failed."""
-    return test.ended in ("failed", "error")
-
-
 def measured_rows(test: ReportedTest) -> list[Row]:
     """Return a row for each measurement of a test, or one that says that there was none."""
     found = test.found
@@ -52,8 +47,8 @@ def measured_rows(test: ReportedTest) -> list[Row]:
 
 
 def _unmeasured(test: ReportedTest) -> Row:
-    rank = (_FAILED, 0.0) if is_failed(test) else (_JUDGED, _UNSEEN)
-    state = f"**{test.ended}**" if is_failed(test) else f"{test.ended}, **nothing measured**"
+    rank = (_FAILED, 0.0) if test.has_failed else (_JUDGED, _UNSEEN)
+    state = f"**{test.ended}**" if test.has_failed else f"{test.ended}, **nothing measured**"
     return Row(rank, test.found.nodeid, (code(test.found.nodeid), state, code(reason(test.message)), *["-"] * 5))
 
 
@@ -76,9 +71,9 @@ def _measured(test: ReportedTest, outcome: Outcome) -> Row:
 
 def _rank(test: ReportedTest, outcome: Outcome) -> tuple[float, ...]:
     verdict = outcome.verdict
-    if verdict.fails and is_failed(test):
+    if verdict.fails and test.has_failed:
         return rank(outcome)
-    if is_failed(test):
+    if test.has_failed:
         return _FAILED, 0.0
     severity = min((each.state.severity for each in verdict.comparisons), default=State.OK.severity)
     return _JUDGED, min(severity, _UNSEEN) if verdict.cannot_tell else severity
@@ -86,7 +81,7 @@ def _rank(test: ReportedTest, outcome: Outcome) -> tuple[float, ...]:
 
 def _state(test: ReportedTest, state: str, *, is_own: bool) -> str:
     """Return the state, and how the test ended where the state does not say it."""
-    if is_failed(test):
+    if test.has_failed:
         return f"**{state}**" if is_own else f"{state}, **test {test.ended}**"
     return state if test.ended == "passed" else f"{state}, test {test.ended}"
 
@@ -124,14 +119,14 @@ def compared_rows(test: ReportedTest) -> list[Row]:
 
 def _compared(test: ReportedTest, record: AbRecord) -> Row:
     name = f"{record.key.module}::{record.key.entry}"
-    fails = is_failed(test) and any(each.state is not Limit.HELD for each in record.requirements)
+    fails = test.has_failed and any(each.state is not Limit.HELD for each in record.requirements)
     required = (f"{each.text}: {each.state}" for each in record.requirements)
     cells = (
         code(name), _state(test, record.state or "compared", is_own=fails), _lines(speeds(record)),
         _lines(map(code, required)), record.outputs.state, _lines(map(code, remarks(record))),
     )  # fmt: skip
     severity = _JUDGED + (record.state in ("", str(Limit.HELD)))
-    return Row((0.0 if fails else _FAILED if is_failed(test) else severity, 0.0), name, cells)
+    return Row((0.0 if fails else _FAILED if test.has_failed else severity, 0.0), name, cells)
 
 
 def _lines(texts: Iterable[str]) -> str:

@@ -37,5 +37,8 @@ def _left_out(tests: Sequence[ReportedTest]) -> str:
     names: dict[str, list[str]] = {}
     for test in tests:
         names.setdefault(test.ended, []).append(short_test(test.found.nodeid.partition("::")[2]))
-    parts = [f"{len(found)} {ended} ({listed(found, _MOST_NAMES)})" for ended, found in sorted(names.items())]
+    parts = [
+        f"{len(found)} {ended}{'s' if ended == 'error' and len(found) > 1 else ''} ({listed(found, _MOST_NAMES)})"
+        for ended, found in sorted(names.items())
+    ]
     return f"not recorded, since a test must pass: {', '.join(parts)}"

@@ -240,6 +240,73 @@ def test_a_budget_without_a_measurement_fails(suite: Suite) -> None:
     assert too_wide(result.outlines) == []
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        """
+        import pytest
+
+        @pytest.fixture
+        def skipping(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            pytest.skip("later")
+
+        @pytest.mark.onnx_budget(max_nodes=1)
+        def test_over(skipping):
+            pass
+        """,
+        """
+        import unittest
+
+        import pytest
+
+        class TestOver(unittest.TestCase):
+            @pytest.fixture(autouse=True)
+            def inject(self, onnx_session):
+                self.session = onnx_session
+
+            @pytest.mark.onnx_budget(max_nodes=1)
+            def test_over(self):
+                self.session("mlp.onnx").measure(shapes={"batch": 1})
+                self.skipTest("later")
+        """,
+    ],
+    ids=["fixture", "unittest"],
+)
+def test_to_skip_after_a_breach_does_not_undo_it(suite: Suite, source: str) -> None:
+    suite.model()
+    suite.module(source)
+
+    result = suite.run(*FACTS)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["max_nodes: 2 a run, budget at most 1", "PERF test_perf.py::*test_over *"])
+    assert "During handling" not in result.stdout.str()
+
+
+def test_properties_of_a_try_do_not_stay_with_the_next(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        TRIES = []
+
+        @pytest.mark.flaky(reruns=1)
+        @pytest.mark.onnx_budget(max_nodes=1)
+        def test_over(onnx_session):
+            TRIES.append(1)
+            if len(TRIES) == 1:
+                onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            pytest.skip("second time")
+    """)
+
+    suite.run(*FACTS, "--junitxml=j.xml")
+
+    last = (suite.path / "j.xml").read_text("utf-8").rpartition("<testcase")[2]
+    assert "second time" in last
+    assert "onnxperf." not in last
+
+
 def test_a_budget_of_a_test_that_only_compares_says_where_it_belongs(suite: Suite) -> None:
     suite.model()
     suite.module("""

@@ -278,6 +278,129 @@ def test_an_interrupt_in_a_teardown_leaves_a_test_that_has_not_passed(suite: Sui
     assert not suite.baseline().exists()
 
 
+@pytest.mark.parametrize("reruns", [(), ("--reruns=1",)], ids=["plain", "reruns"])
+def test_an_interrupt_in_a_fixture_keeps_the_test_and_what_it_measured(suite: Suite, reruns: tuple[str, ...]) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        @pytest.fixture
+        def measured(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            pytest.exit("enough")
+
+        def test_cut(measured):
+            pass
+    """)
+
+    result = suite.run_apart(*QUICK, *FILES, *reruns, "--onnxperf-update")
+
+    (test,) = written(suite).tests
+    assert (test.outcome, test.is_breach, len(test.measurements)) == ("error", False, 1)
+    assert "test_perf.py::test_cut" in (suite.path / "r.md").read_text("utf-8")
+    result.stdout.fnmatch_lines(["not recorded, since a test must pass: 1 error (test_cut)"])
+
+
+@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "pytest.exit('enough', returncode=0)"])
+def test_a_try_that_failed_has_not_passed_though_the_next_is_interrupted(suite: Suite, end: str) -> None:
+    suite.model()
+    suite.module(f"""
+        import pytest
+
+        TRIES = []
+
+        def test_cut(onnx_session):
+            TRIES.append(1)
+            onnx_session("mlp.onnx").measure(shapes={{"batch": 1}})
+            if len(TRIES) == 2:
+                {end}
+            assert not TRIES
+    """)
+
+    suite.run_apart(*QUICK, *FILES, "--reruns=1", "--onnxperf-update")
+
+    (test,) = written(suite).tests
+    assert (test.outcome, len(test.measurements)) == ("failed", 1)
+    assert not suite.baseline().exists()
+
+
+def test_a_broken_budget_is_one_though_an_interrupt_came_before_the_end(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        @pytest.mark.onnx_budget(max_nodes=1)
+        def test_cut(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            raise KeyboardInterrupt
+    """)
+
+    suite.run_apart(*QUICK, *FILES)
+
+    (test,) = written(suite).tests
+    assert (test.outcome, test.is_breach) == ("error", True)
+    assert "max_nodes: 2 a run, budget at most 1" in test.message
+    page = (suite.path / "r.md").read_text("utf-8")
+    assert page.startswith("### onnxperf: 1 of 1 test failed by performance\n")
+
+
+def test_an_interrupt_while_a_breach_is_explained_keeps_it(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        from pytest_onnxperf.runtime.measure import Measurement
+
+        @pytest.mark.onnx_budget(max_nodes=1)
+        def test_cut(onnx_session, monkeypatch):
+            def explain(*_, **__):  # Ctrl-C at this moment cannot be timed
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(Measurement, "explain", explain)
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+    """)
+
+    suite.run_apart(*QUICK, *FILES)
+
+    (test,) = written(suite).tests
+    assert (test.outcome, test.is_breach, len(test.measurements)) == ("error", True, 1)
+
+
+def test_one_that_is_expected_to_fail_is_no_breach(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        @pytest.mark.xfail
+        @pytest.mark.onnx_budget(max_nodes=1)
+        def test_expected(onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+    """)
+
+    suite.run(*QUICK, JSON).assert_outcomes(xfailed=1)
+
+    (test,) = written(suite).tests
+    assert (test.outcome, test.is_breach) == ("xfailed", False)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
+def test_modules_that_could_not_be_collected_are_named_where_pytest_goes_on(
+    suite: Suite, workers: tuple[str, ...]
+) -> None:
+    suite.model()
+    suite.module(MEASURE)
+    suite.module("import no_such_module", "test_lost.py")
+
+    suite.run_apart(*QUICK, *FILES, *workers, "--continue-on-collection-errors")
+
+    run = written(suite)
+    assert run.uncollected == ("test_lost.py",)
+    assert [test.outcome for test in run.tests] == ["passed"]
+    said = "**1 module could not be collected**, whose tests are missing: `test_lost.py`."
+    assert said in (suite.path / "r.md").read_text("utf-8")
+    assert "could not collect test_lost.py" in (suite.path / "r.html").read_text("utf-8")
+
+
 def test_a_second_interrupt_is_no_end_without_one(suite: Suite) -> None:
     suite.model()
     suite.module("""

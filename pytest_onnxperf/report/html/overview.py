@@ -64,6 +64,8 @@ def _notes(entries: Sequence[Entry], runs: Sequence[Run]) -> Iterator[str]:
             yield f"The run of {started(run)} UTC did not come to its end; the tests that are here had ended."
         elif run.stopped:
             yield f"The run of {started(run)} UTC ended before its last test: {run.stopped}."
+        if run.uncollected:
+            yield f"The run of {started(run)} UTC could not collect {', '.join(run.uncollected)}."
     if any(_measures_nothing(entry.test) for entry in entries):
         count = sum(_measures_nothing(entry.test) for entry in entries)
         yield f"{_tests(count)} measured nothing, being skipped or failing before."
