@@ -20,6 +20,7 @@ from .core.ab import (
     requirements_of,
 )
 from .core.errors import OnnxPerfError, SettingError
+from .core.pairs import FLOOR_RATIO
 from .core.states import Limit
 from .report.comparison import headline, requirement_failure
 from .runtime.measure import CONFIRMATIONS
@@ -135,11 +136,12 @@ class AbComparison:
 
         Args:
             min_speedup: Time of reference / time of candidate at least, 1.5: the whole interval must lie above.
-            max_slowdown: Time of candidate / time of reference at most, 1.02, which is about what can be told.
+            max_slowdown: Time of candidate / time of reference at most, from 1.02 on: a file differs from itself by
+                up to that.
             metric: Of generators `ttft`, `decode_throughput` or `total_throughput`; None requires it of each.
         """
         __tracebackhide__ = True
-        for name, value, least in (("min_speedup", min_speedup, 0.0), ("max_slowdown", max_slowdown, 1.0)):
+        for name, value, least in (("min_speedup", min_speedup, 0.0), ("max_slowdown", max_slowdown, FLOOR_RATIO)):
             check_ratio(name, value, least)
         if min_speedup is None and max_slowdown is None:
             msg = "require(): give min_speedup, max_slowdown or both, as in require(max_slowdown=1.02)"

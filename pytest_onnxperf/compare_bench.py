@@ -127,7 +127,8 @@ def check_ratio(name: str, value: object, least: float) -> None:
         return
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or (value < least if least else value <= 0):  # type: ignore[operator]  # it is a number
-        expected = f"a ratio of at least {least:g}, such as 1.05 for 5 % slower" if least else "a positive ratio"
+        at_least = f"a ratio of at least {least:g} (a file differs from itself by that), such as 1.05"
+        expected = at_least if least else "a positive ratio"
         msg = f"require({name}=...): expected {expected}, got {value!r:.80}"
         raise failed(msg)
 

@@ -81,7 +81,7 @@ class LiveRun:
     """The same model with the same feeds, for a measuring process."""
     label: str
     threads: int
-    """Intra-op threads; 0 where the session options of the test set them."""
+    """Intra-op threads."""
 
 
 class OnnxSession:
@@ -149,7 +149,7 @@ class OnnxSession:
 
     @property
     def _threads(self) -> int:
-        return 0 if "intra_op_num_threads" in self._job.session_options else self._bench.settings.threads or cores()
+        return self._job.threads(self._bench.settings.threads or cores())
 
     def run(self, feeds: Mapping[str, object]) -> list[Any]:
         """Run the live session and return its outputs; the first call with new input shapes warms it up.

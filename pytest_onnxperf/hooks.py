@@ -226,7 +226,8 @@ class Hooks:
             tests = list(self.reports.tests.values())
             passed = [test.found for test in tests if test.has_passed]
             updated, not_updated = write_baselines(self._active.store, self._active.settings, passed)
-            self.recorded = recorded_lines(tests, updated, not_updated)
+            new_alone = self._active.settings.update_mode == "new"
+            self.recorded = recorded_lines(tests, updated, not_updated, new_alone=new_alone)
             if not_updated and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -73,7 +73,7 @@ class Entry:
     options: dict[str, str] = field(default_factory=dict)
     """What was set that changes what runs."""
     workload: dict[str, str] = field(default_factory=dict)
-    """What the times are of: `inputs` (`batch=8`, `2 [1,128]`), `tokens`, `concurrency`, `threads`."""
+    """What the times are of: `inputs` (`batch=8`), `tokens`, `concurrency`, `threads`."""
     op_shares: dict[str, dict[str, float]] = field(default_factory=dict)
     """Phase (`run` for a session) -> `<provider>:<op type>` -> its share of the node time of a profiled run, 0 to 1."""
     node_ms: dict[str, float] = field(default_factory=dict)

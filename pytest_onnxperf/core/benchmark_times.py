@@ -35,7 +35,7 @@ class BenchmarkTimes:
     disturbance: str = ""
     """The same as a text, where it is too much."""
     threads: int = 0
-    """Intra-op threads of the session; 0 where the test set them."""
+    """Intra-op threads of the session."""
     inputs: str = ""
     """What it was fed with, as a workload names it."""
 

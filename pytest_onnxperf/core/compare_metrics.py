@@ -139,7 +139,7 @@ def _is_crowded(record: Record) -> bool:
     is_on_cpu = short_name(record.environment.execution_provider) == "cpu"
     if not is_on_cpu or record.threads == 1 or record.other_load_ratio <= DISTURBED_CORES_RATIO:
         return False
-    return not record.threads or record.threads > record.cores * (1 - record.other_load_ratio)
+    return record.threads > record.cores * (1 - record.other_load_ratio)
 
 
 def _exact(metric: Metric, text: str, old: float, new: float, tolerance: float) -> Comparison:

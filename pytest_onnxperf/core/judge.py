@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from .baseline import Entry, option_changes, without_times
@@ -99,6 +99,8 @@ class Verdict:
         """Names of the facts and metrics that broke a budget or got worse, without their phases."""
         names = [KEY[limit.key.split(".")[-1]].judges for limit in self.broken]
         for comparison in self.worse:
+            if comparison.state in (State.NO_BASELINE, State.OTHER_ENVIRONMENT):  # nothing is known of it
+                continue
             parts = [part for part in comparison.name.split(".") if part not in (PREFILL, DECODE)]
             names.append(parts[0])
         return frozenset(names)
@@ -134,6 +136,8 @@ def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Polic
         other_workload = workload_changes(entry.workload, record.workload)
         entry = without_times(entry) if other_workload else entry
     comparisons = compare(record, entry, tolerance=tolerance, same_environment=not found.other_environment)
+    if other_workload:
+        comparisons = tuple(_of_another_workload(each, other_workload) for each in comparisons)
     limits = [result for budget in applicable for result in check(budget, record)]
     failing: tuple[State, ...] = (State.REGRESSED,)
     if policy.strict:
@@ -155,6 +159,12 @@ def judge(record: Record, budgets: Sequence[Budget], found: Found, policy: Polic
         failing_states=failing,
         unverifiable=policy.unverifiable,
     )
+
+
+def _of_another_workload(comparison: Comparison, changes: Sequence[str]) -> Comparison:
+    if comparison.state is not State.NO_BASELINE or comparison.name not in METRIC:
+        return comparison
+    return replace(comparison, detail=f"the baseline's times are of another workload: {', '.join(changes)}")
 
 
 def _detectable(record: Record, entry: Entry | None, tolerance: float) -> dict[str, float]:

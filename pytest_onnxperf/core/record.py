@@ -53,7 +53,7 @@ class Record:
     rounds: int = 0
     """Timed rounds over all processes."""
     threads: int = 0
-    """Intra-op threads that were set; 0 where the session options of the test set them."""
+    """Intra-op threads; 0 where nothing was timed."""
     cores: int = 0
     """CPU cores that the measuring process may use; 0 where none of the plugin's timed it."""
     disturbance: str = ""

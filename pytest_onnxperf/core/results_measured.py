@@ -91,9 +91,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     rounds: int = 0
     """Timed rounds over all processes."""
     threads: int = 0
-    """Intra-op threads; 0 where the session options of the test set them."""
+    """Intra-op threads; 0 where nothing was timed."""
     workload: dict[str, str] = {}
-    """What the times are of: `inputs` (`batch=8`, `2 [1,128]`), `tokens`, `concurrency`, `threads`. Times of another
+    """What the times are of: `inputs` (`batch=8`), `tokens`, `concurrency`, `threads`. Times of another
     one are not compared."""
     options: dict[str, str] = {}
     """What was set that changes what runs."""

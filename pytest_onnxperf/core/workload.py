@@ -5,12 +5,15 @@ It is the test's and never the model's: a model that makes more of the same inpu
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from .text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+
+_MOST_NAMES: Final = 4
 
 
 def workload(ep: str, threads: int, **parts: object) -> dict[str, str]:
@@ -18,35 +21,31 @@ def workload(ep: str, threads: int, **parts: object) -> dict[str, str]:
 
     Args:
         ep: Short name of the EP. Threads belong to the workload of the CPU: beside a GPU they follow from the host.
-        threads: Intra-op threads; 0, where session options of the test set them, is left out.
+        threads: Intra-op threads.
         parts: `inputs` of a session; `tokens` of a generator, and `concurrency`.
     """
     found = {name: str(value) for name, value in parts.items() if value}
-    return {**found, "threads": str(threads)} if threads and ep == "cpu" else found
+    return {**found, "threads": str(threads)} if ep == "cpu" else found
 
 
 def sizes_text(sizes: Mapping[str, int | Sequence[int]]) -> str:
-    """Write sizes of dimensions, and whole shapes, by their names.
+    """Write sizes of dimensions, and whole shapes, by their names; names of one shape together where they are many.
 
-    >>> sizes_text({"seq": 128, "batch": 8, "x": [8, 2]})
-    'batch=8, seq=128, x=[8,2]'
+    >>> sizes_text({"seq": 128, "batch": 8, "x": [8, 2]}), sizes_text({f"kv.{place}": [1, 4] for place in range(48)})
+    ('batch=8, seq=128, x=[8,2]', 'kv.0 and 47 more=[1,4]')
+    >>> sizes_text({})
+    'of the model'
     """
-    texts = {name: _shape(each) if isinstance(each, Sequence) else str(each) for name, each in sizes.items()}
-    return ", ".join(f"{name}={texts[name]}" for name in sorted(texts))
-
-
-def shapes_text(shapes: Iterable[Sequence[int]]) -> str:
-    """Write the shapes of arrays, equal ones together.
-
-    >>> shapes_text([(1, 128), (8,), (1, 128)])
-    '2 [1,128], [8]'
-    """
-    counts = Counter(map(_shape, shapes))
-    return ", ".join(f"{count} {shape}" if count > 1 else shape for shape, count in counts.items())
-
-
-def _shape(shape: Sequence[int]) -> str:
-    return f"[{','.join(map(str, shape))}]"
+    names: dict[str, list[str]] = {}
+    for name in sorted(sizes):
+        each = sizes[name]
+        shape = f"[{','.join(map(str, each))}]" if isinstance(each, Sequence) else str(each)
+        names.setdefault(shape, []).append(name)
+    parts = []
+    for shape, found in names.items():
+        shown = found if len(found) <= _MOST_NAMES else [f"{found[0]} and {len(found) - 1} more"]
+        parts += [f"{name}={shape}" for name in shown]
+    return ", ".join(sorted(parts)) or "of the model"
 
 
 def tokens_text(batch_size: int, prompt_tokens: int, new_tokens: int) -> str:
@@ -59,5 +58,7 @@ def tokens_text(batch_size: int, prompt_tokens: int, new_tokens: int) -> str:
 
 
 def workload_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Say in what two workloads differ, `threads 2 -> 1`; what one of them does not tell is no difference."""
-    return [f"{name} {old[name]} -> {new[name]}" for name in sorted(old.keys() & new.keys()) if old[name] != new[name]]
+    """Say in what two workloads differ, `threads 2 -> 1`; one that is empty is not known, and no other."""
+    names = sorted(old.keys() | new.keys()) if old and new else []
+    pairs = [(name, old.get(name, "none"), new.get(name, "none")) for name in names]
+    return [printable(f"{name} {before} -> {after}") for name, before, after in pairs if before != after]

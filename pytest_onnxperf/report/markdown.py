@@ -133,7 +133,7 @@ def _is_judged(test: ReportedTest) -> bool:
 
 def _why_nothing(session: Session) -> str:
     if session.tests:
-        return "What was to be measured was skipped, or failed or was interrupted before it was."
+        return "What was to be measured was skipped, failed or was interrupted before."
     if session.tests_run:
         return f"No test that measures is among the {session.tests_run} that ran."
     return "No test ran."

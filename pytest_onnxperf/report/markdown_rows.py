@@ -58,7 +58,7 @@ def _measured(test: ReportedTest, outcome: Outcome) -> Row:
     shown = [key for key in MAIN_METRICS if key in record.metrics]
     compared = {each.name: each for each in outcome.verdict.comparisons}
     figures = {key: compared[key].figures if key in compared else None for key in shown}
-    now = (f"{METRIC[key].label} {METRIC[key].shown(record.metrics[key])}" for key in shown)
+    now = (f"{METRIC[key].label} {_now(key, figures[key], outcome)}" for key in shown)
     before = (_before(figures[key]) for key in shown)
     changes = (_change(key, figures[key], outcome) for key in shown)
     attention = "?" if record.facts is None else attention_text(record.facts)
@@ -94,6 +94,13 @@ def _what(outcome: Outcome) -> str:
         return headline(outcome) + (f" (and {others} more)" if others else "")
     worst: Comparison | None = next(iter(verdict.comparisons), None)
     return "" if worst is None or worst.state in (State.OK, State.NO_BASELINE) else f"{worst.state}: {worst.text}"
+
+
+def _now(key: str, figures: Figures | None, outcome: Outcome) -> str:
+    """Return the value that is compared: against another version that of the rounds in turn."""
+    if outcome.against is not None and figures is not None:
+        return quantity(figures.new, figures.unit)
+    return METRIC[key].shown(outcome.record.metrics[key])
 
 
 def _before(figures: Figures | None) -> str:

@@ -17,7 +17,7 @@ _MOST_NAMES: Final = 3
 
 
 def recorded_lines(
-    tests: Sequence[ReportedTest], updated: Sequence[str], not_updated: Sequence[str]
+    tests: Sequence[ReportedTest], updated: Sequence[str], not_updated: Sequence[str], *, new_alone: bool = False
 ) -> list[str]:  # fmt: skip
     """Return the lines; none where no test measures.
 
@@ -25,11 +25,13 @@ def recorded_lines(
         tests: Those that measure.
         updated: What was written, a line each.
         not_updated: What could not be, and why.
+        new_alone: Whether entries that are there stay, whatever they say.
     """
     left_out = [test for test in tests if not test.has_passed]
     lines = [*updated, *(f"NOT UPDATED: {line}" for line in not_updated)]
     if tests and not lines and not left_out:
-        return ["updated: nothing, all is as recorded"]
+        why = "every measurement has an entry, which the mode `new` keeps" if new_alone else "all is as recorded"
+        return [f"updated: nothing, {why}"]
     return [*lines, *([_left_out(left_out)] if left_out else [])]
 
 

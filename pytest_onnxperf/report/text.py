@@ -95,7 +95,7 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     elif verdict.worse:
         yield f"Baseline of {verdict.baseline_date}, in" if verdict.baseline_date else "There is no baseline in"
         yield f"    {verdict.other_environment or verdict.baseline_path}"
-        if since := (*verdict.version_changes, *verdict.option_changes, *verdict.workload_changes):
+        if since := (*verdict.version_changes, *verdict.option_changes):
             yield from wrapped(f"Since then: {', '.join(since)}")
         if verdict.detectable:
             yield from wrapped(f"It can see slowdowns of {', '.join(verdict.detectable)} and more.", "  ")
@@ -104,16 +104,23 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
     yield "What to do"
     for advice in _advice(outcome):
         yield from wrapped(f"- {advice}", "  ")
-    is_told = any(each.state not in _UNTOLD for each in verdict.worse)
-    if is_told and outcome.against is not None:
-        allow = "`@pytest.mark.onnx_budget(max_regression=...)` allows more of a time"
-        yield from wrapped(f"- If this is intended, {allow}; a reference stores nothing", "  ")
-    elif is_told:
-        yield from wrapped("- If this is intended, record it:", "  ")
-        yield f"    pytest --onnxperf-update {shlex.quote(nodeid)}"
+    yield from _if_intended(nodeid, outcome)
     if outcome.kept:
         look = "Look closer: onnxperf profile" if outcome.kept.endswith(".json") else "Logs of its processes:"
         yield f"- {look}\n    {outcome.kept}"
+
+
+def _if_intended(nodeid: str, outcome: Outcome) -> Iterator[str]:
+    """Yield how to take what got worse, where it is known to have."""
+    worse = outcome.verdict.worse
+    if all(each.state in _UNTOLD for each in worse):
+        return
+    if outcome.against is None:
+        yield from wrapped("- If this is intended, record it:", "  ")
+        yield f"    pytest --onnxperf-update {shlex.quote(nodeid)}"
+    elif any(each.name in METRIC for each in worse):  # of facts nothing allows more
+        allow = "`@pytest.mark.onnx_budget(max_regression=...)` allows more of a time"
+        yield from wrapped(f"- If this is intended, {allow}; a reference stores nothing", "  ")
 
 
 def _breaches(verdict: Verdict) -> Iterator[str]:

@@ -153,7 +153,7 @@ class AbMeasurement:
             metrics={**metrics, **record.metrics},
             not_measured=missing | dict.fromkeys(_NOT_TIMED, _SHARED_MEMORY),
             rounds=self.pair_count,
-            threads=self.processes[0].threads if self.processes else 0,
+            threads=self.processes[0].threads[arm] if self.processes else 0,
             disturbance=disturbance_of(load, gpu, machine, "both arms were timed"),
             other_load_ratio=load,
             gpu=gpu,

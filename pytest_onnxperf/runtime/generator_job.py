@@ -181,7 +181,13 @@ class GeneratorJob:
             opened = worker.call("open", job=self.open_arguments(threads, prefix))
         except ProviderError as error:
             raise with_reason(error, worker.log()) from error
-        return {**hello, **opened, **worker.call("prepare", **self.prompt), "threads": threads}
+        return {**hello, **opened, **worker.call("prepare", **self.prompt), "threads": self.threads(threads)}
+
+    def threads(self, given: int) -> int:
+        """Return the intra-op threads of the decoder: those of the overlay come before those given."""
+        overlay: Mapping[str, Any] = self.overlay
+        own = overlay.get("model", {}).get(DECODER, {}).get("session_options", {}).get("intra_op_num_threads")
+        return own if isinstance(own, int) and own else given
 
     def open_arguments(self, threads: int, profile_prefix: str) -> dict[str, Any]:
         """Return the argument of the step `open`."""

@@ -58,7 +58,8 @@ class PairProcess:
     inputs: Mapping[str, Mapping[str, str]]
     """Arm -> input -> type."""
     other_load: float | None
-    threads: int
+    threads: Mapping[str, int]
+    """Arm -> intra-op threads."""
     outputs: Outputs
 
 
@@ -107,15 +108,13 @@ def timed_process(
             arm: {each["name"]: each["type"] for each in answer.get("inputs", ())} for arm, answer in opened.items()
         },
         other_load=other_load,
-        threads=threads,
+        threads={arm: job.threads(threads) for arm, job in jobs.items()},
         outputs=outputs,
     )
 
 
 def _open(worker: Worker, arm: str, job: Job, threads: int) -> dict[str, Any]:
     with named(arm, job):
-        if isinstance(job, SessionJob) and "intra_op_num_threads" in job.session_options:
-            threads = 0
         try:
             return worker.call("open", arm=arm, job=job.open_arguments(threads, ""))
         except ProviderError as error:

@@ -13,7 +13,7 @@ from pytest_onnxperf.core.ort_log import read_log
 from pytest_onnxperf.core.providers import CPU, Provider
 from pytest_onnxperf.core.sample import Sample
 from pytest_onnxperf.core.stages import Stage
-from pytest_onnxperf.core.workload import shapes_text, sizes_text, workload
+from pytest_onnxperf.core.workload import sizes_text, workload
 
 from .child.protocol import Array
 from .devices import NVIDIA
@@ -32,6 +32,7 @@ LOG_WARNING: Final = 2
 
 
 _JUDGED: Final = "latency_p50"
+_THREADS: Final = "intra_op_num_threads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class SessionJob:
     def inputs(self) -> str:
         """What the test gives, as a workload names it; what the model makes of it is the model's."""
         if self.feeds is not None:
-            return shapes_text(each.shape for each in self.feeds.values())
+            return sizes_text({name: list(each.shape) for name, each in self.feeds.items()})
         return sizes_text({**self.free_dimensions, **self.shapes})
 
     def sessions(self) -> dict[str, dict[str, Any]]:
@@ -151,7 +152,7 @@ class SessionJob:
 
     def _open(self, worker: Worker, plan: Plan, prefix: str) -> dict[str, Any]:
         hello = worker.call("hello")
-        threads = 0 if "intra_op_num_threads" in self.session_options else plan.threads or hello["cores"]
+        threads = plan.threads or hello["cores"]
         job = self.open_arguments(threads, prefix)
         if plan.isolation == "none":
             job["log_severity"] = LOG_WARNING  # it would go to the terminal, and is not read
@@ -163,10 +164,15 @@ class SessionJob:
             worker.call("set_feeds", feeds=self.feeds, bind=self.bind)
         else:
             worker.call("make_feeds", shapes=dict(self.shapes), ranges=dict(self.ranges), bind=self.bind)
-        return {**hello, **opened, "threads": threads}
+        return {**hello, **opened, "threads": self.threads(threads)}
+
+    def threads(self, given: int) -> int:
+        """Return the intra-op threads of the session: those of its own options come before those given."""
+        own = self.session_options.get(_THREADS)
+        return own if isinstance(own, int) and own else given
 
     def open_arguments(self, threads: int, profile_prefix: str) -> dict[str, Any]:
-        """Return the argument of the step `open`."""
+        """Return the argument of the step `open`; session options of the job come before `threads`."""
         return {
             "model": str(self.model),
             "execution_providers": [self.provider.name, *self.provider.followed_by],

@@ -10,7 +10,7 @@ import pytest
 from pytest_onnxperf.core.baseline import entry_of
 from pytest_onnxperf.core.judge import Found, Policy, judge
 from pytest_onnxperf.core.states import State
-from pytest_onnxperf.core.workload import workload, workload_changes
+from pytest_onnxperf.core.workload import sizes_text, workload, workload_changes
 from tests.records import MS, record
 
 if TYPE_CHECKING:
@@ -20,11 +20,18 @@ if TYPE_CHECKING:
 def test_threads_belong_to_the_workload_of_the_cpu_alone() -> None:
     assert workload("cpu", 2, inputs="batch=8") == {"inputs": "batch=8", "threads": "2"}
     assert workload("cuda", 2, inputs="batch=8") == {"inputs": "batch=8"}
-    assert workload("cpu", 0, inputs="", concurrency=4) == {"concurrency": "4"}
+    assert workload("webgpu", 2, inputs="of the model", concurrency=4) == {"inputs": "of the model", "concurrency": "4"}
 
 
-def test_what_one_of_two_does_not_tell_is_no_difference() -> None:
-    assert workload_changes({"inputs": "batch=8"}, {"threads": "2"}) == []
+def test_the_names_of_inputs_count_and_their_order_does_not() -> None:
+    assert sizes_text({"b": [64, 1], "a": [1, 64]}) == sizes_text({"a": [1, 64], "b": [64, 1]}) == "a=[1,64], b=[64,1]"
+    assert sizes_text({"a": [64, 1], "b": [1, 64]}) == "a=[64,1], b=[1,64]"
+
+
+def test_what_one_of_two_lacks_is_a_difference_and_one_that_is_empty_is_not_known() -> None:
+    assert workload_changes({"threads": "2"}, {"inputs": "batch=8", "threads": "2"}) == ["inputs none -> batch=8"]
+    assert workload_changes({}, {"threads": "2"}) == workload_changes({"threads": "2"}, {}) == []
+    assert workload_changes({"inputs": "\x1b[31m"}, {"inputs": "a"}) == [r"inputs \x1b[31m -> a"]
     assert workload_changes({"inputs": "a", "threads": "1"}, {"inputs": "b", "threads": "1"}) == ["inputs a -> b"]
 
 

@@ -371,7 +371,9 @@ def test_times_of_another_batch_are_not_compared_and_an_update_records_all_of_th
     assert "no baseline of" not in said
     failed = suite.run(*SLOW, "--onnxperf-strict")
     failed.assert_outcomes(failed=1)
-    assert f"Since then: {change}" in " ".join(failed.stdout.str().split())
+    text = " ".join(failed.stdout.str().split())
+    assert f"the baseline's times are of another workload: {change}" in text
+    assert "Slower than it should be" not in text
 
     suite.run(*SLOW, UPDATE).assert_outcomes(passed=1)
     entry = suite.entries()["test_slow"]
@@ -381,23 +383,31 @@ def test_times_of_another_batch_are_not_compared_and_an_update_records_all_of_th
     assert "another workload" not in suite.run(*SLOW).stdout.str()
 
 
-def test_times_of_other_threads_are_not_compared_unless_the_test_sets_them(suite: Suite) -> None:
+def test_times_of_other_threads_are_not_compared_also_where_the_test_sets_them(suite: Suite) -> None:
     models.slow_model(suite.path / "slow.onnx")
     suite.module("""
+        from pathlib import Path
+
         def test_slow(onnx_session):
             onnx_session("slow.onnx").measure(shapes={"batch": 8})
 
         def test_own(onnx_session):
             session = onnx_session("slow.onnx", session_options={"intra_op_num_threads": 1})
             session.measure(shapes={"batch": 8})
+
+        def test_changed(onnx_session):
+            threads = 1 + Path("changed").exists()
+            session = onnx_session("slow.onnx", session_options={"intra_op_num_threads": threads})
+            session.measure(shapes={"batch": 8})
     """)
-    suite.run(*SLOW, UPDATE, "--onnxperf-threads=1").assert_outcomes(passed=2)
+    suite.run(*SLOW, UPDATE, "--onnxperf-threads=1").assert_outcomes(passed=3)
+    (suite.path / "changed").touch()
 
     result = suite.run(*SLOW, "--onnxperf-threads=2")
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=3)
     said = " ".join(result.stdout.str().split())
-    assert "1 test has times of another workload as baseline, threads 1 -> 2" in said
-    assert "threads" not in suite.entries()["test_own"]["workload"]
+    assert "2 tests have times of another workload as baseline, threads 1 -> 2" in said
+    assert suite.entries()["test_own"]["workload"]["threads"] == "1"
 
 
 def test_a_quantity_that_an_entry_lacks_is_named(suite: Suite) -> None:

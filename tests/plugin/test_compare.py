@@ -242,7 +242,7 @@ def test_without_timing_there_is_nothing_to_compare(suite: Suite, mode: str, out
 def test_the_sensor_is_asked_once_in_a_session_and_two_processes_confirm(
     suite: Suite, pace: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pace(1.0)
+    pace(1.012)  # with half of the floor it is beyond the limit
     asked: list[str] = []
 
     def sense(measurement: AbMeasurement) -> AaSensor:
@@ -252,7 +252,7 @@ def test_the_sensor_is_asked_once_in_a_session_and_two_processes_confirm(
     monkeypatch.setattr(AbMeasurement, "sense", sense)
     comparing(suite, BOTH, 'assert result.record.processes == 1\nonnx_compare("b.onnx", "a.onnx", '
               'shapes={"batch": 1}, label="swapped").require(max_slowdown=1.05)\n'
-              "result.require(max_slowdown=1.004)\nassert result.record.processes == 3\n"
+              "result.require(max_slowdown=1.02)\nassert result.record.processes == 3\n"
               'assert len(set(result.record.loaded_first)) == 2')  # fmt: skip
 
     result = suite.run(*INLINE)
@@ -303,8 +303,8 @@ ONE: Final = '"a.onnx", "b.onnx", shapes={"batch": 1}'
         (f"onnx_compare({ONE}).require(min_speedup=0)", "require(min_speedup=...): expected a positive ratio, got 0"),
         (f"onnx_compare({ONE}).require(min_speedup='2')", "require(min_speedup=...): expected a positive ratio"),
         (
-            f"onnx_compare({ONE}).require(max_slowdown=0.9)",
-            "require(max_slowdown=...): expected a ratio of at least 1, such as 1.05 for 5 % slower, got 0.9",
+            f"onnx_compare({ONE}).require(max_slowdown=1.0)",
+            "require(max_slowdown=...): expected a ratio of at least 1.02 (a file differs from itself by that)",
         ),
         (f"[onnx_compare({ONE}) for _ in range(2)]", "this test has compared without a label already"),
     ],

@@ -183,7 +183,11 @@ def test_the_remarks_of_the_summary_are_there() -> None:
     [
         ((), 0, "No test ran."),
         ((), 7, "No test that measures is among the 7 that ran."),
-        ((unmeasured("skipped", "no GPU"),), 7, "What was to be measured was skipped, or failed or was interrupted before it was."),
+        (
+            (unmeasured("skipped", "no GPU"),),
+            7,
+            "What was to be measured was skipped, failed or was interrupted before.",
+        ),
     ],
 )
 def test_a_session_that_measured_nothing_says_so_in_bold(

@@ -18,6 +18,11 @@ def test_where_all_is_as_recorded_it_says_so() -> None:
     assert recorded_lines([held()], (), ()) == ["updated: nothing, all is as recorded"]
 
 
+def test_the_mode_that_writes_new_entries_alone_does_not_say_that_all_is_as_recorded() -> None:
+    (line,) = recorded_lines([held()], (), (), new_alone=True)
+    assert line == "updated: nothing, every measurement has an entry, which the mode `new` keeps"
+
+
 def test_where_no_test_measures_nothing_is_said() -> None:
     assert recorded_lines([], (), ()) == []
 

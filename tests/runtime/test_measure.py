@@ -220,7 +220,7 @@ def test_session_options_reach_the_session(measure: Callable[..., Record], mlp: 
 
     assert record.facts is not None
     assert record.facts.ops == {f"{CPU}:{op}": 2 for op in ("Add", "MatMul", "Relu")}
-    assert record.threads == 0
+    assert record.threads == 2
 
 
 def test_the_facts_of_a_test_that_silences_the_log_are_the_same(measure: Callable[..., Record], mlp: Path) -> None:

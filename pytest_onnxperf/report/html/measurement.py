@@ -136,7 +136,7 @@ def _environment(measurement: Measurement) -> Iterator[tuple[str, str]]:
     yield "environment key", place.key
     yield from place.versions.items()
     yield "timing", f"{measurement.rounds} rounds in {measurement.processes} processes"
-    yield "threads", str(measurement.threads or "as the session options say")
+    yield "threads", str(measurement.threads or "not timed")
     yield from ((name, text) for name, text in measurement.workload.items() if name != "threads")
     yield from measurement.options.items()
     if measurement.gpu is not None:
