@@ -175,9 +175,8 @@ class Hooks:
             others = [(name, value) for name, value in item.user_properties if not name.startswith("onnxperf.")]
             item.user_properties[:] = [*others, *text.properties(outcomes), *comparison_properties(comparisons)]
         report = yield
-        if call.when == "setup" and _is_measuring(
-            item
-        ):  # one that is skipped, or fails before it measures, is known too
+        # One that is skipped, or fails before it measures, is known too.
+        if call.when == "setup" and _is_measuring(item):
             attach(report, TestOutcome(item.nodeid, (), place=place_of(item)))
         is_broken = call.excinfo is not None and call.excinfo.value is item.stash.get(BROKEN, None)
         is_breach = False
