@@ -219,3 +219,27 @@ def test_the_kernels_of_a_phase_are_compared_with_those_of_the_same_phase() -> N
 
     found = states(compare(record(**of("flash", "unfused")), baseline(**of("flash", "xqa")), tolerance=0.1))
     assert (found["prefill.attention"], found["decode.attention"]) == (State.OK, State.REGRESSED)
+
+
+LAID_OUT = {f"{CPU}:Conv": 2, f"{CPU}:ReorderOutput": 1}
+
+
+@pytest.mark.parametrize(
+    ("ops", "same", "state"),
+    [
+        (LAID_OUT, False, State.OTHER_ENVIRONMENT),
+        (LAID_OUT, True, State.REGRESSED),
+        ({f"{CPU}:Conv": 2}, False, State.REGRESSED),
+    ],
+)
+def test_nodes_of_a_layout_that_follows_the_cpu_are_not_compared_with_another(
+    ops: dict[str, int], same: bool, state: State
+) -> None:
+    old = entry_of(record(of=facts(ops=ops, nodes=3, cpu_nodes=3)), "2026-12-03", "")
+    new = record(of=facts(ops={**ops, f"{CPU}:Conv": 3}, nodes=4, cpu_nodes=4, memcpy=1))
+    found = {each.name: each for each in compare(new, old, tolerance=0.05, same_environment=same)}
+    assert found["cpu_nodes"].state is state
+    assert found["memcpy"].state is State.REGRESSED
+    assert found[f"ops.{CPU}:Conv"].state is (
+        State.OTHER_ENVIRONMENT if state is State.OTHER_ENVIRONMENT else State.CHANGED
+    )
