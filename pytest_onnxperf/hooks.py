@@ -267,8 +267,8 @@ def _unskipped(
     breach = item.stash[RAISED]
     is_undone = call.excinfo is not None and _is_skip(call.excinfo.value) and call.excinfo.value is not breach
     if is_undone and isinstance(breach, pytest.fail.Exception):
-        report.outcome, report.longrepr = "failed", str(breach)
         call.excinfo = pytest.ExceptionInfo.from_exception(breach)
+        report.outcome, report.longrepr = "failed", item.repr_failure(call.excinfo)
     return call
 
 
