@@ -65,7 +65,7 @@ def timed(directory: Path, tmp_path: Path) -> Callable[..., tuple[Timing, list[i
         references: Mapping[str, Beside], *, new_tokens: int = 6, rounds: int | None = None, **changes: Any
     ) -> tuple[Timing, list[int]]:
         options: dict[str, Any] = {
-            "warmup_rounds": 1, "min_rounds": 5, "max_time_s": 0.5, "profile_runs": 1, "timeout_s": 300.0,
+            "warmup_rounds": 1, "min_rounds": 5, "max_time_s": 2.0, "profile_runs": 1, "timeout_s": 300.0,
             "isolation": "process", "threads": 1, **changes,
         }  # fmt: skip
         prompt = {"prompt_tokens": 8, "new_tokens": new_tokens}
