@@ -15,6 +15,7 @@ import pytest
 from pytest_onnxperf.core.stages import Doing, Stage
 from pytest_onnxperf.progress import Progress, fitted
 from pytest_onnxperf.runtime.lock import claimed
+from tests import models
 from tests.plugin.suite import FACTS, MEASURE, ON, TIMES
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def stages_of(result: pytest.RunResult) -> list[str]:
 
 @pytest.mark.parametrize("columns", [80, 40])
 def test_a_terminal_shows_one_line_that_fits_and_is_gone_in_the_end(suite: Suite, columns: int) -> None:
-    suite.model()
+    suite.model(write=models.slow_model)  # 200 000 rounds of a smaller one end before a second is over
     suite.module(SLOW)
     watch = Watch()
 
@@ -81,7 +82,7 @@ def test_a_terminal_shows_one_line_that_fits_and_is_gone_in_the_end(suite: Suite
 
 
 def test_pytests_own_words_stay_whole_with_v_and_without_capturing(suite: Suite) -> None:
-    suite.model()
+    suite.model(write=models.slow_model)  # 200 000 rounds of a smaller one end before a second is over
     suite.module(SLOW)
     watch = Watch()
 
@@ -94,7 +95,7 @@ def test_pytests_own_words_stay_whole_with_v_and_without_capturing(suite: Suite)
 
 
 def test_ctrl_c_takes_the_line_away(suite: Suite) -> None:
-    suite.model()
+    suite.model(write=models.slow_model)  # 200 000 rounds of a smaller one end before a second is over
     suite.module(SLOW)
     watch = Watch(interrupts=True)
 
