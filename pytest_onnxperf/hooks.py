@@ -181,7 +181,7 @@ class Hooks:
         is_broken = call.excinfo is not None and call.excinfo.value is item.stash.get(BROKEN, None)
         is_breach = False
         if outcomes:
-            call = _unskipped(item, call, report)
+            _undo_skip(item, call, report)
             # What unittest.TestCase caught comes to light in `call` only now: the test's own failure goes first.
             is_ours = call.excinfo is not None and call.excinfo.value is item.stash[RAISED]
             is_breach = is_ours and isinstance(item.stash[RAISED], pytest.fail.Exception)
@@ -260,16 +260,13 @@ def _is_measuring(item: pytest.Item) -> bool:
     return measures(item) or item.get_closest_marker(BUDGET) is not None
 
 
-def _unskipped(
-    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
-) -> pytest.CallInfo[None]:  # fmt: skip
-    """Return the call with the breach of a `unittest.TestCase` that was skipped after it, and say so in its report."""
+def _undo_skip(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Put the breach of a `unittest.TestCase` that was skipped after it back into the call and its report."""
     breach = item.stash[RAISED]
     is_undone = call.excinfo is not None and _is_skip(call.excinfo.value) and call.excinfo.value is not breach
     if is_undone and isinstance(breach, pytest.fail.Exception):
         call.excinfo = pytest.ExceptionInfo.from_exception(breach)
         report.outcome, report.longrepr = "failed", item.repr_failure(call.excinfo)
-    return call
 
 
 def _found(item: pytest.Item, *, is_breach: bool = False) -> TestOutcome:

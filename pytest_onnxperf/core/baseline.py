@@ -17,7 +17,7 @@ from msgspec import Meta
 from .metrics import METRIC, METRICS
 from .paired import TESTED, ReferenceSpec
 from .units import NS_PER_MS, significant
-from .workload import workload_changes
+from .workload import differing, workload_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -241,8 +241,7 @@ def changes(old: Entry | None, new: Entry) -> tuple[str, ...]:
 
 def option_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """Say what was set otherwise, `share_buffer true -> false`."""
-    names = sorted(name for name in {**old, **new} if old.get(name) != new.get(name))
-    return [f"{name} {old.get(name, 'unset')} -> {new.get(name, 'unset')}" for name in names]
+    return differing(old, new, "unset")
 
 
 def _median(values: list[float]) -> str:

@@ -59,6 +59,10 @@ def tokens_text(batch_size: int, prompt_tokens: int, new_tokens: int) -> str:
 
 def workload_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """Say in what two workloads differ, `threads 2 -> 1`; one that is empty is not known, and no other."""
-    names = sorted(old.keys() | new.keys()) if old and new else []
-    pairs = [(name, old.get(name, "none"), new.get(name, "none")) for name in names]
-    return [printable(f"{name} {before} -> {after}") for name, before, after in pairs if before != after]
+    return list(map(printable, differing(old, new, "none"))) if old and new else []
+
+
+def differing(old: Mapping[str, str], new: Mapping[str, str], missing: str) -> list[str]:
+    """Say what differs between two mappings, `name old -> new`; `missing` stands for what one of them lacks."""
+    names = sorted(name for name in {**old, **new} if old.get(name) != new.get(name))
+    return [f"{name} {old.get(name, missing)} -> {new.get(name, missing)}" for name in names]
