@@ -132,8 +132,9 @@ async function main() {
         if (inner === 3) isLast = addRows(value, cells);
       }
     }
-  for (let at = 0; at < cells.length; at += columns.length) console.log(JSON.stringify(cells.slice(at, at + columns.length)));
-  node.exit(0);
+  const lines = [];
+  for (let at = 0; at < cells.length; at += columns.length) lines.push(JSON.stringify(cells.slice(at, at + columns.length)) + "\n");
+  node.stdout.write(lines.join(""), () => node.exit(0));  // an exit before the pipe has taken all loses the rest
 }
 
 main();
