@@ -121,9 +121,16 @@ def test_an_output_that_is_a_directory_is_refused(tmp_path: Path, capsys: pytest
     assert f"{tmp_path}: is a directory" in refused(capsys, BASE, "-o", tmp_path)
 
 
-def test_an_output_in_no_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    error = refused(capsys, BASE, "-o", tmp_path / "missing" / "trace.json")
-    assert "trace.json: the trace cannot be written: No such file or directory" in error
+def test_the_directory_of_an_output_is_made(tmp_path: Path) -> None:
+    output = tmp_path / "new" / "traces" / "trace.json"
+    assert main(["trace", str(BASE), "-o", str(output)]) == 0
+    assert "traceEvents" in output.read_text("utf-8")
+
+
+def test_an_output_below_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    error = refused(capsys, BASE, "-o", tmp_path / "file" / "trace.json")
+    assert "trace.json: the trace cannot be written" in error
 
 
 def test_an_output_that_is_a_device_is_not_replaced(capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,15 +106,30 @@ def _notes(events: Events, runs: Sequence[Run], found: Attribution, *, is_cut: b
         yield f"the file holds {MOST_EVENTS:,} events, the runtime's limit: later events are probably missing"
     elif is_cut:
         yield "the file is cut: its closing bracket is missing"
+    if backward := _backward(events):
+        yield (
+            f"{_number(backward, 'event')} with an end before the begin, as where the clock is set back: do not trust "
+            "the durations"
+        )
+    yield from _run_notes(events, runs, sum(found.outside.executions))
+
+
+def _run_notes(events: Events, runs: Sequence[Run], outside: int) -> Iterator[str]:
     if not runs:
         yield _why_no_run(events)
-    outside = sum(found.outside.executions)
     if runs and outside:
         yield f"{_number(outside, 'node execution')} outside any run {_was(outside)} set aside"
     if replays := sum(run.is_replay for run in runs):
         yield f"{_number(replays, 'run')} of {len(runs)} without node events: a captured graph was replayed"
     if ambiguous := sum(run.ambiguous for run in runs):
         yield f"{_number(ambiguous, 'run')} overlapped in parallel mode: which of them a node belongs to is not known"
+
+
+def _backward(events: Events) -> int:
+    """Count events with a negative duration: the runtime's `high_resolution_clock` is often the clock of the day."""
+    lanes = events.lanes.values()
+    columns = [lane.durations for lane in lanes] + [[duration for _, duration in lane.runs] for lane in lanes]
+    return sum(sum(duration < 0 for duration in column) for column in columns if column and min(column) < 0)
 
 
 def _why_no_run(events: Events) -> str:

@@ -27,7 +27,6 @@ def replace_file(path: Path, data: bytes, *, is_durable: bool = True) -> None:
         OSError: It cannot be written; it is left as it was.
     """
     path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{sha256(path.name.encode()).hexdigest()[:16]}."
     for left in path.parent.glob(f"{prefix}*.tmp"):
         left.unlink(missing_ok=True)
@@ -42,7 +41,7 @@ def replaced(path: Path, prefix: str = ".onnxperf-", *, is_durable: bool = True)
     A link stays one: what it points to is replaced. Until then the file stands beside it, with `prefix` and `.tmp`.
 
     Args:
-        path: The file, in a directory that is there.
+        path: The file; its directory is made if need be.
         prefix: Of the name of the file to write.
         is_durable: True: the content is on the disk first, so that a power failure leaves one of both. False: that
             holds for the end of this process alone, however it comes, and costs no wait for the disk.
@@ -53,6 +52,7 @@ def replaced(path: Path, prefix: str = ".onnxperf-", *, is_durable: bool = True)
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():  # a device, which would be gone for everybody
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".tmp")
     try:
         with os.fdopen(descriptor, "wb") as file:

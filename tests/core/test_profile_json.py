@@ -144,6 +144,17 @@ def test_a_rewritten_profile_says_the_same(tmp_path: Path, rewrite: Callable[[st
     assert everything(rewritten) == everything(original)
 
 
+@pytest.mark.parametrize(("name", "events"), [("mm_kernel_time", 2), ("model_run", 2)])
+def test_durations_below_zero_are_named(tmp_path: Path, name: str, events: int) -> None:
+    written = [json.loads(line.rstrip(",")) for line in BASE.read_text("utf-8").splitlines() if line.startswith("{")]
+    for event in written:
+        if event["name"] == name:
+            event["dur"] = -event["dur"] - 1
+    profile = read_profile(write(tmp_path, "[\n" + ",\n".join(map(json.dumps, written)) + "\n]\n"))
+    assert f"{events} events with an end before the begin" in " ".join(profile.notes)
+    assert "before the begin" not in " ".join(read_profile(BASE).notes)
+
+
 def test_two_profiles_in_one_file_are_not_mixed(tmp_path: Path) -> None:
     longer, shorter = (DATA / "cpu_1.32.0_loop_subgraph.json").read_bytes(), BASE.read_bytes()
     profile = read_profile(write(tmp_path, shorter + longer[len(shorter) :]))
