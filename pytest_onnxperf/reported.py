@@ -58,9 +58,8 @@ class Reports:
         before = known or ReportedTest(TestOutcome(report.nodeid, ()), "passed")
         path, line, _ = report.location
         ended, message = _ended(report, before)
-        test = ReportedTest(
-            found or before.found, ended, message, path, (line or 0) + 1, before.duration_s + report.duration
-        )
+        duration_s = before.duration_s + (0 if _is_subtest(report) else report.duration)  # the call's holds it
+        test = ReportedTest(found or before.found, ended, message, path, (line or 0) + 1, duration_s)
         is_breach = test.found.is_breach and test.has_failed  # one that is expected to fail has not failed by it
         self._tests[report.nodeid] = replace(test, found=replace(test.found, is_breach=is_breach))
 
@@ -78,14 +77,21 @@ class Reports:
         known = self._tests.get(found.nodeid)
         before = known or ReportedTest(found, "error", path=path, line=(line or 0) + 1)
         message = "\n\n".join(part for part in (INTERRUPTED, why) if part)
-        failed = before if known and known.has_failed else replace(before, ended="error", message=message)
-        self._tests[found.nodeid] = replace(failed, found=found)
+        if known and known.has_failed:
+            self._tests[found.nodeid] = replace(known, found=found if found.outcomes else known.found)
+        else:
+            self._tests[found.nodeid] = replace(before, ended="error", message=message, found=found)
 
     def end(self) -> None:
         """End the session: a test without a teardown has not passed, whatever it did before."""
         for nodeid in self.unfinished:
             if self._tests[nodeid].has_passed:
                 self._tests[nodeid] = replace(self._tests[nodeid], ended="error", message=INTERRUPTED)
+
+
+def _is_subtest(report: pytest.TestReport) -> bool:
+    """Tell whether a report is of a part of a test's call, as pytest's own fixture and unittest have them."""
+    return hasattr(report, "context")
 
 
 def _ended(report: pytest.TestReport, before: ReportedTest) -> tuple[Ended, str]:
@@ -96,6 +102,8 @@ def _ended(report: pytest.TestReport, before: ReportedTest) -> tuple[Ended, str]
         if before.message and text:  # as of a teardown, after the failure of the test itself
             text = f"{before.message}\n\nIn its {report.when}:\n{text}"
         return "failed" if report.when == "call" or before.ended == "failed" else "error", text or before.message
+    if report.when == "teardown" or _is_subtest(report):  # what these skip is not the test
+        return before.ended, before.message
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "xpassed", str(report.wasxfail)
     if report.skipped:

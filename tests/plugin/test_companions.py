@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from pytest_onnxperf.core.results_text import read_results
 from tests.plugin.suite import FACTS, MEASURE, QUICK, TIMES, section
 
 if TYPE_CHECKING:
@@ -274,6 +276,31 @@ def test_an_async_test_is_judged_like_any_other(suite: Suite, monkeypatch: pytes
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["PERF test_perf.py::test_over - *"])
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9, 0), reason="subtests belong to pytest from 9 on")
+def test_a_subtest_that_is_skipped_does_not_skip_its_test(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import time
+
+        import pytest
+
+        def test_part(onnx_session, subtests):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            with subtests.test("slow"):
+                time.sleep(3)
+            with subtests.test("left out"):
+                pytest.skip("only a part")
+    """)
+
+    started_s = time.monotonic()
+    suite.run_apart(*QUICK, "--onnxperf-json=r.json", "--onnxperf-update")
+
+    (test,) = read_results((suite.path / "r.json").read_bytes(), "r.json").runs[0].tests
+    assert (test.outcome, test.message) == ("passed", "")
+    assert test.duration_s < time.monotonic() - started_s
+    assert set(suite.entries()) == {"test_part"}
 
 
 @pytest.mark.skipif(pytest.version_tuple < (9, 0), reason="subtests belong to pytest from 9 on")

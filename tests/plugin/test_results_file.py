@@ -324,6 +324,57 @@ def test_a_try_that_failed_has_not_passed_though_the_next_is_interrupted(suite: 
     assert not suite.baseline().exists()
 
 
+def test_a_breach_is_kept_though_the_next_try_is_interrupted_before_it_measures(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        TRIES = []
+
+        @pytest.mark.onnx_budget(max_nodes=1)
+        def test_cut(onnx_session):
+            TRIES.append(1)
+            if len(TRIES) == 2:
+                pytest.exit("enough")
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+    """)
+
+    suite.run_apart(*QUICK, *FILES, "--reruns=1")
+
+    (test,) = written(suite).tests
+    assert (test.outcome, test.is_breach, len(test.measurements)) == ("failed", True, 1)
+
+
+def test_a_teardown_that_skips_does_not_change_how_a_test_ended(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import pytest
+
+        @pytest.fixture(params=["skip", "xfail"])
+        def clean(request):
+            yield
+            getattr(pytest, request.param)("nothing to clean up")
+
+        @pytest.mark.onnx_budget(max_nodes=1)
+        def test_breach(clean, onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+
+        def test_setup(clean, onnx_session, unknown): ...
+
+        def test_whole(clean, onnx_session):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+    """)
+
+    suite.run_apart(*QUICK, *FILES, "--onnxperf-update")
+
+    found = {test.nodeid.rpartition("::")[2]: (test.outcome, test.is_breach) for test in written(suite).tests}
+    for how in ("skip", "xfail"):
+        assert found[f"test_breach[{how}]"] == ("failed", True)
+        assert found[f"test_setup[{how}]"] == ("error", False)
+        assert found[f"test_whole[{how}]"] == ("passed", False)
+    assert set(suite.entries()) == {"test_whole[skip]", "test_whole[xfail]"}
+
+
 def test_a_broken_budget_is_one_though_an_interrupt_came_before_the_end(suite: Suite) -> None:
     suite.model()
     suite.module("""
