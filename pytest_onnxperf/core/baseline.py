@@ -165,7 +165,8 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
     """Return what an update makes of an entry: the old one where nothing changed, so that diffs stay small.
 
     A metric whose new median lies inside the interval of the old processes keeps its old values; a fact that the new
-    record cannot tell keeps its own. The anchor and the note are the old ones; the anchor takes in what it never had.
+    record cannot tell keeps its own. New times without a reference leave out the ratios of the old ones. The anchor and
+    the note are the old ones; the anchor takes in what it never had.
     Where the workload is another, all times are the new ones, and the anchor too.
     """
     if old is None:
@@ -176,13 +177,17 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
     for name, values in new.metrics.items():
         if replace_all or name not in metrics or not _is_inside(metrics[name], values):
             metrics[name] = values
-    paired = {**old.paired, **{name: _appended(name, old, new, replace_all=replace_all) for name in new.paired}}
+    stored = {name: METRIC[name].stored_name for name in old.paired}
+    kept = {name for name, metric in stored.items() if metrics.get(metric) == old.metrics.get(metric)}
+    paired = {name: old.paired[name] for name in kept}
+    paired |= {name: _appended(name, old, new, replace_all=replace_all) for name in new.paired}
+    references = {name: sizes for name, sizes in old.references.items() if name in kept} | dict(new.references)
     facts = {**old.facts, **new.facts}
     phases = {name: {**old.phases.get(name, {}), **new.phases.get(name, {})} for name in {**old.phases, **new.phases}}
     anchor = Anchor(old.anchor.date, old.anchor.facts or new.anchor.facts, new.anchor.metrics | old.anchor.metrics)
     result = replace(new, facts=facts, phases=phases, metrics=metrics, anchor=anchor, note=old.note)
     result = replace(result, workload=new.workload or old.workload)
-    result = replace(result, paired=paired, references={**old.references, **new.references})
+    result = replace(result, paired=paired, references=references)
     result = replace(result, op_shares=new.op_shares or old.op_shares, node_ms=new.node_ms or old.node_ms)
     same = old == replace(
         result,

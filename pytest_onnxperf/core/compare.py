@@ -12,6 +12,7 @@ from .compare_metrics import compare_metric
 from .comparison import Comparison, Figures
 from .facts import difference_text, steps_text
 from .metrics import METRICS
+from .providers import short_name
 from .states import State
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def _has_cpu_layouts(record: Record, entry: Entry) -> bool:
     Its blocks hold as many channels as a vector of the CPU, 8 or 16, so that the same model has other nodes on another
     CPU. Measured: one ReorderOutput on an AMD EPYC of family 25, two on one of family 26. Source: nchwc_transformer.cc.
     """
+    if short_name(record.environment.execution_provider) != "cpu":
+        return False
     found = [each.ops for each in (record.facts, *record.phases.values()) if each is not None]
     stored = [facts.get("ops", {}) for facts in (entry.facts, *entry.phases.values())]
     ops = {op.partition(":")[2] for each in (*found, *stored) if isinstance(each, Mapping) for op in each}

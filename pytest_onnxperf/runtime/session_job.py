@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, SupportsIndex
 
 from pytest_onnxperf.core.errors import ProfileError, ProviderError
 from pytest_onnxperf.core.fallback import with_reason
@@ -169,7 +169,7 @@ class SessionJob:
     def threads(self, given: int) -> int:
         """Return the intra-op threads of the session: those of its own options come before those given."""
         own = self.session_options.get(_THREADS)
-        return own if isinstance(own, int) and own else given
+        return int(own) if isinstance(own, SupportsIndex) and int(own) > 0 else given
 
     def open_arguments(self, threads: int, profile_prefix: str) -> dict[str, Any]:
         """Return the argument of the step `open`; session options of the job come before `threads`."""

@@ -24,6 +24,7 @@ from pytest_onnxperf.core.baseline_text import read_baseline, write_baseline
 from pytest_onnxperf.core.errors import BaselineError
 from pytest_onnxperf.core.facts import Difference
 from pytest_onnxperf.core.op_table import OpRow
+from pytest_onnxperf.core.paired import ReferenceSpec
 from tests.records import CPU, MS, facts, record
 
 if TYPE_CHECKING:
@@ -189,6 +190,17 @@ def test_another_option_is_a_reason_to_write() -> None:
     old = entry_of(timed(), "2026-11-30", "")
     new = merged(old, replace(old, options={"max_length": "1024"}))
     assert new.options == {"max_length": "1024"}
+
+
+@pytest.mark.parametrize(("p50_ms", "is_kept"), [(10.4, True), (20.0, False)])
+def test_times_without_a_reference_keep_no_ratios_of_other_times(p50_ms: float, is_kept: bool) -> None:
+    pairs = {"latency_p50": {"tested": [1.0], "compute": [2.0]}, "load": {"tested": [1.0], "compute": [2.0]}}
+    stored = {"latency_p50_ms": [10.0, 11.0], "load_ms": [3.0]}
+    old = replace(entry_of(record(), "2026-11-30", ""), metrics=stored, paired=pairs)
+    old = replace(old, references={name: {"compute": ReferenceSpec({"extent": 1}, 1, "")} for name in pairs})
+    found = merged(old, entry_of(record({"latency_p50": (p50_ms * MS,)}), "2026-12-01", ""))
+    names = {"latency_p50", "load"} if is_kept else {"load"}
+    assert set(found.paired) == set(found.references) == names
 
 
 def test_a_fact_that_is_unstable_or_cannot_be_told_is_not_stored() -> None:

@@ -221,6 +221,15 @@ def test_the_kernels_of_a_phase_are_compared_with_those_of_the_same_phase() -> N
     assert (found["prefill.attention"], found["decode.attention"]) == (State.OK, State.REGRESSED)
 
 
+def test_a_layout_of_the_cpu_excuses_no_nodes_beside_a_gpu() -> None:
+    ops = {f"{CPU}:ReorderOutput": 1}
+    gpu = replace(record().environment, execution_provider="WebGpuExecutionProvider")
+    old = entry_of(replace(record(of=facts(ops=ops, cpu_nodes=1)), environment=gpu), "2026-12-03", "")
+    new = replace(record(of=facts(ops=ops, cpu_nodes=8)), environment=gpu)
+    found = {each.name: each for each in compare(new, old, tolerance=0.05, same_environment=False)}
+    assert found["cpu_nodes"].state is State.REGRESSED
+
+
 LAID_OUT = {f"{CPU}:Conv": 2, f"{CPU}:ReorderOutput": 1}
 
 

@@ -35,6 +35,7 @@ PLAN: dict[str, Any] = {
     "warmup_rounds": 3, "min_rounds": 4, "max_time_s": 0.0, "profile_runs": 2, "timeout_s": 120.0,
     "isolation": "process", "threads": 1,
 }  # fmt: skip
+THREADS = "intra_op_num_threads"
 BATCH: dict[str, Any] = {"shapes": {"batch": 2}}
 VERSION = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 
@@ -206,6 +207,17 @@ def test_feeds_of_the_test_are_measured_bound_or_not(measure: Callable[..., Reco
 
 def test_free_dimensions_take_the_place_of_shapes(measure: Callable[..., Record], mlp: Path) -> None:
     assert measure(mlp, free_dimensions={"batch": 4}).facts is not None
+
+
+@pytest.mark.parametrize(
+    ("own", "threads"),
+    [({}, 4), ({THREADS: 0}, 4), ({THREADS: 3}, 3), ({THREADS: np.int64(3)}, 3), ({THREADS: True}, 1)],
+)
+def test_threads_of_the_session_options_come_first_as_a_plain_number(
+    mlp: Path, own: dict[str, Any], threads: int
+) -> None:
+    found = SessionJob(mlp, mlp.name, provider_of("cpu"), session_options=own).threads(4)
+    assert (found, type(found)) == (threads, int)
 
 
 def test_session_options_reach_the_session(measure: Callable[..., Record], mlp: Path) -> None:
