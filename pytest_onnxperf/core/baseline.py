@@ -173,15 +173,16 @@ def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry
         return new
     if workload_changes(old.workload, new.workload):
         return merged(replace(without_times(old), anchor=new.anchor, workload={}), new, replace_all=replace_all)
-    metrics = dict(old.metrics)
-    for name, values in new.metrics.items():
-        if replace_all or name not in metrics or not _is_inside(metrics[name], values):
-            metrics[name] = values
-    stored = {name: METRIC[name].stored_name for name in old.paired}
-    kept = {name for name, metric in stored.items() if metrics.get(metric) == old.metrics.get(metric)}
+    moved = {
+        name: values
+        for name, values in new.metrics.items()
+        if replace_all or name not in old.metrics or not _is_inside(old.metrics[name], values)
+    }
+    metrics = old.metrics | moved
+    kept = [name for name in old.paired if METRIC[name].stored_name not in moved]
     paired = {name: old.paired[name] for name in kept}
-    paired |= {name: _appended(name, old, new, replace_all=replace_all) for name in new.paired}
-    references = {name: sizes for name, sizes in old.references.items() if name in kept} | dict(new.references)
+    paired |= {name: _appended(name, old, new) if name in kept else pairs for name, pairs in new.paired.items()}
+    references = {name: old.references[name] for name in kept if name in old.references} | new.references
     facts = {**old.facts, **new.facts}
     phases = {name: {**old.phases.get(name, {}), **new.phases.get(name, {})} for name in {**old.phases, **new.phases}}
     anchor = Anchor(old.anchor.date, old.anchor.facts or new.anchor.facts, new.anchor.metrics | old.anchor.metrics)
@@ -207,16 +208,13 @@ def without_times(entry: Entry) -> Entry:
     return replace(entry, metrics=metrics, paired={}, references={}, detectable={}, op_shares={}, node_ms={})
 
 
-def _appended(name: str, old: Entry, new: Entry, *, replace_all: bool) -> dict[str, list[float]]:
-    """Return the processes of a metric: appended where they fit the old ones, up to a limit, else the new ones alone.
+def _appended(name: str, old: Entry, new: Entry) -> dict[str, list[float]]:
+    """Return the processes of a metric whose old values are kept: the new ones after them, up to a limit.
 
-    They fit where the reference is the same and the metric of the entry is kept: then more processes, of another hour,
-    say more about the noise.
+    More processes, of another hour, say more about the noise. Beside another reference the new ones stand alone.
     """
-    stored = old.paired.get(name, {})
-    metric = METRIC[name].stored_name
-    is_kept = old.references.get(name) == new.references.get(name) and metric in old.metrics and not replace_all
-    if not stored or not is_kept or not _is_inside(old.metrics[metric], new.metrics.get(metric, [])):
+    stored = old.paired[name]
+    if old.references.get(name) != new.references.get(name):
         return new.paired[name]
     if len(stored[TESTED]) >= _MOST_PROCESSES:
         return stored
