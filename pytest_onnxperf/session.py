@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .core.baseline import changes, entry_of
+from .core.baseline import entry_of
+from .core.baseline_update import changes
 from .core.compare_metrics import with_detectable
 from .core.environment import Environment
 from .core.errors import BaselineError, ProviderError

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_onnxperf.core.baseline import entry_of
 from pytest_onnxperf.core.environment import Environment
 from pytest_onnxperf.core.facts import Facts
+from pytest_onnxperf.core.op_table import OpRow
 from pytest_onnxperf.core.record import Record, TestKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pytest_onnxperf.core.baseline import Entry
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
@@ -60,3 +64,15 @@ def record(
         "not_measured": {},
     }
     return Record(**{**plain, **changes})
+
+
+def entry(latency_ms: float = 10, memcpy: int = 0, date: str = "2026-11-30") -> Entry:
+    """What was recorded of a record with this latency."""
+    return entry_of(record({"latency_p50": (latency_ms * MS,)}, of=facts(memcpy=memcpy)), date, "abc1234")
+
+
+def timed(matmul_ms: float = 7.5, **changes: Any) -> Record:
+    """A record with an op table of 10 ms in all, and a Cast of less than 1 %."""
+    times = {"MatMul": matmul_ms, "Add": 9.91 - matmul_ms, "Cast": 0.09}
+    rows = tuple(OpRow(op, CPU, 1, ms * MS, ms * MS, ms / 10, "compute", "") for op, ms in times.items())
+    return record(of=facts(op_table=rows), options={"max_length": "512"}, **changes)

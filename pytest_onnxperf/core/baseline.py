@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 from msgspec import Meta
 
 from .metrics import METRIC, METRICS
-from .paired import TESTED, ReferenceSpec
+from .paired import TESTED, Paired, ReferenceSpec
 from .units import NS_PER_MS, significant
-from .workload import differing, workload_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .facts import Facts as RunFacts
-    from .paired import Paired
     from .record import Record
 
 SCHEMA: Final = 1
@@ -32,8 +30,6 @@ SCHEMA: Final = 1
 FEWER_IS_BETTER: Final = ("memcpy", "cpu_nodes")
 
 _LEAST_SHARE: Final = 0.01
-_MOST_PROCESSES: Final = 10
-"""So many an entry keeps; a choice: t quantiles fall little beyond it."""
 
 _Count = Annotated[int, Meta(ge=0)]
 Facts = dict[str, _Count | dict[str, _Count]]
@@ -161,46 +157,6 @@ def stored_facts(found: RunFacts | None) -> Facts:
     return facts
 
 
-def merged(old: Entry | None, new: Entry, *, replace_all: bool = False) -> Entry:
-    """Return what an update makes of an entry: the old one where nothing changed, so that diffs stay small.
-
-    A metric whose new median lies inside the interval of the old processes keeps its old values; a fact that the new
-    record cannot tell keeps its own. New times without a reference leave out the ratios of the old ones. The anchor and
-    the note are the old ones; the anchor takes in what it never had.
-    Where the workload is another, all times are the new ones, and the anchor too.
-    """
-    if old is None:
-        return new
-    if workload_changes(old.workload, new.workload):
-        return merged(replace(without_times(old), anchor=new.anchor, workload={}), new, replace_all=replace_all)
-    moved = {
-        name: values
-        for name, values in new.metrics.items()
-        if replace_all or name not in old.metrics or not _is_inside(old.metrics[name], values)
-    }
-    metrics = old.metrics | moved
-    kept = [name for name in old.paired if METRIC[name].stored_name not in moved]
-    paired = {name: old.paired[name] for name in kept}
-    paired |= {name: _appended(name, old, new) if name in kept else pairs for name, pairs in new.paired.items()}
-    references = {name: old.references[name] for name in kept if name in old.references} | new.references
-    facts = {**old.facts, **new.facts}
-    phases = {name: {**old.phases.get(name, {}), **new.phases.get(name, {})} for name in {**old.phases, **new.phases}}
-    anchor = Anchor(old.anchor.date, old.anchor.facts or new.anchor.facts, new.anchor.metrics | old.anchor.metrics)
-    result = replace(new, facts=facts, phases=phases, metrics=metrics, anchor=anchor, note=old.note)
-    result = replace(result, workload=new.workload or old.workload)
-    result = replace(result, paired=paired, references=references)
-    result = replace(result, op_shares=new.op_shares or old.op_shares, node_ms=new.node_ms or old.node_ms)
-    same = old == replace(
-        result,
-        date=old.date,
-        commit=old.commit,
-        versions=old.versions,
-        op_shares=old.op_shares,  # they differ a little each time, and alone are no reason to write
-        node_ms=old.node_ms,
-    )
-    return old if same and not replace_all else result
-
-
 def without_times(entry: Entry) -> Entry:
     """Return an entry with its facts and the size of the model alone."""
     timed = {metric.stored_name for metric in METRICS if metric.is_timed}
@@ -208,57 +164,9 @@ def without_times(entry: Entry) -> Entry:
     return replace(entry, metrics=metrics, paired={}, references={}, detectable={}, op_shares={}, node_ms={})
 
 
-def _appended(name: str, old: Entry, new: Entry) -> dict[str, list[float]]:
-    """Return the processes of a metric whose old values are kept: the new ones after them, up to a limit.
-
-    More processes, of another hour, say more about the noise. Beside another reference the new ones stand alone.
-    """
-    stored = old.paired[name]
-    if old.references.get(name) != new.references.get(name):
-        return new.paired[name]
-    if len(stored[TESTED]) >= _MOST_PROCESSES:
-        return stored
-    return {kind: [*values, *new.paired[name][kind]][:_MOST_PROCESSES] for kind, values in stored.items()}
-
-
-def _is_inside(old: list[float], new: list[float]) -> bool:
-    return bool(new) and min(old) <= median(new) <= max(old)
-
-
-def changes(old: Entry | None, new: Entry) -> tuple[str, ...]:
-    """Say what an update changed, `latency_p50_ms 1.2 -> 1.4`; empty where the entry stayed as it was."""
-    if old is None:
-        return ("new",)
-    lines: list[str] = []
-    for name in sorted(set(old.metrics) | set(new.metrics)):
-        before, after = old.metrics.get(name, []), new.metrics.get(name, [])
-        if before != after:
-            lines.append(f"{name} {_median(before)} -> {_median(after)}")
-    lines += option_changes(old.options, new.options) + option_changes(old.workload, new.workload)
-    before_flat, after_flat = flat(old), flat(new)
-    for name in sorted(set(before_flat) | set(after_flat)):
-        if before_flat.get(name) != after_flat.get(name):
-            lines.append(f"{name} {before_flat.get(name, 'none')} -> {after_flat.get(name, 'none')}")
-    return tuple(lines)
-
-
-def option_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Say what was set otherwise, `share_buffer true -> false`."""
-    return differing(old, new, "unset")
-
-
-def _median(values: list[float]) -> str:
-    return str(significant(median(values))) if values else "none"
-
-
-def flat(entry: Entry) -> dict[str, int]:
-    """Flatten the facts of an entry to one level, `ops.CPUExecutionProvider:MatMul`, `decode.memcpy`."""
-    parts = {"": entry.facts, **{f"{phase}.": facts for phase, facts in entry.phases.items()}}
-    result: dict[str, int] = {}
-    for prefix, facts in parts.items():
-        for name, value in facts.items():
-            if isinstance(value, dict):
-                result |= {f"{prefix}{name}.{key}": count for key, count in value.items()}
-            else:
-                result[prefix + name] = value
-    return result
+def stored_processes(entry: Entry, metric_name: str) -> list[Paired]:
+    """Return the processes of an entry that were timed beside a reference workload."""
+    columns = entry.paired.get(metric_name, {})
+    tested, specs = columns.get(TESTED, []), entry.references.get(metric_name, {})
+    kinds = [kind for kind in columns if kind != TESTED and len(columns[kind]) == len(tested)]
+    return [Paired(time, {kind: columns[kind][i] for kind in kinds}, 0.0, specs) for i, time in enumerate(tested)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
+from .baseline import stored_processes
 from .comparison import Comparison, Figures
 from .decide import (
     DECIDING_PROCESSES,
@@ -20,10 +21,10 @@ from .decide import (
     stored_limits,
 )
 from .device_state import DISTURBED_CORES_RATIO
-from .metrics import METRICS, Metric
-from .paired import TESTED, Paired, ReferenceSpec
+from .metrics import METRIC, METRICS, PRIMARY, Metric
+from .paired import ReferenceSpec
 from .providers import short_name
-from .reference_fit import NOISY_SPREAD_RATIO, apply, best_reference
+from .reference_fit import NOISY_SPREAD_RATIO, apply, best_reference, stored_ratios
 from .states import State
 from .units import change, number, quantity
 
@@ -153,18 +154,11 @@ def _exact(metric: Metric, text: str, old: float, new: float, tolerance: float) 
 
 def _beside_reference(metric: Metric, record: Record, entry: Entry) -> _Values | None:
     """Return the ratios to the reference workload; None where one side has none, or they are not the same workload."""
-    pairs, stored = record.paired.get(metric.name, ()), stored_processes(entry, metric.name)
-    specs = entry.references.get(metric.name, {})
-    if not pairs or not stored:
+    found = stored_ratios(stored_processes(entry, metric.name), record.paired.get(metric.name, ()))
+    if found is None:
         return None
-    fit = best_reference(stored)
-    same = all(specs.get(kind) == each.specs.get(kind, "missing") for each in pairs for kind in fit.weights)
-    if not fit.weights or not same:
-        return None
-    return _Values(
-        [apply(fit, each) for each in stored], [apply(fit, each) for each in pairs], "less", 0.0, 0.0,
-        fit.fitted_weights, fit.kind,
-    )  # fmt: skip
+    fit = found.fit
+    return _Values(found.stored, found.current, "less", 0.0, 0.0, fit.fitted_weights, fit.kind)
 
 
 def _why_raw(metric: Metric, record: Record, entry: Entry) -> str:
@@ -213,14 +207,6 @@ def beside(entry: Entry, metric_name: str, tolerance: float) -> Beside | None:
     return Beside(specs, limits, fit.kind, entry.workload)
 
 
-def stored_processes(entry: Entry, metric_name: str) -> list[Paired]:
-    """Return the processes of an entry that were timed beside a reference workload."""
-    columns = entry.paired.get(metric_name, {})
-    tested = columns.get(TESTED, [])
-    kinds = [kind for kind in columns if kind != TESTED and len(columns[kind]) == len(tested)]
-    return [Paired(tested[i], {kind: columns[kind][i] for kind in kinds}, 0.0) for i in range(len(tested))]
-
-
 def _detail(values: _Values, verdict: StoredVerdict) -> str:
     if verdict.state is State.OK:
         return values.why_raw
@@ -257,6 +243,16 @@ def with_detectable(entry: Entry, tolerance: float) -> Entry:
     """Return the entry with the smallest slowdown that it can see of each metric."""
     seen = {metric.stored_name: detectable(entry, metric, tolerance) for metric in METRICS}
     return replace(entry, detectable={name: round(ratio, 3) for name, ratio in seen.items() if ratio is not None})
+
+
+def seen_slowdowns(ratios: Mapping[str, float]) -> tuple[str, ...]:
+    """Write the smallest slowdowns that can be seen of the times of what was measured.
+
+    >>> seen_slowdowns({"latency_p50": 1.031, "load": 1.4})
+    ('3.1% (latency p50)',)
+    """
+    seen = {METRIC[name].label: ratio for name, ratio in ratios.items() if name in PRIMARY}
+    return tuple(f"{ratio - 1:.1%} ({label})" for label, ratio in sorted(seen.items()))
 
 
 def _explained(other_load_ratio: float) -> float:

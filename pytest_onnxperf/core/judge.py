@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
-from .baseline import Entry, option_changes, without_times
+from .baseline import Entry, without_times
 from .budget import Budget, check, tolerance_of
 from .budget_keys import KEY
 from .compare import compare
-from .compare_metrics import detectable
+from .compare_metrics import detectable, seen_slowdowns
 from .comparison import Comparison
 from .limits import LimitResult
-from .metrics import METRIC
+from .metrics import METRIC, PRIMARY
 from .op_changes import OpChanges, op_changes
 from .phases import DECODE, PREFILL
 from .states import Limit, State
-from .workload import workload_changes
+from .workload import option_changes, workload_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,8 +76,7 @@ class Verdict:
     @property
     def detectable(self) -> tuple[str, ...]:
         """The smallest slowdowns that can be seen of the times of what was measured, `3.1 % (latency p50)`."""
-        seen = {METRIC[name].label: ratio for name, ratio in self.detectable_ratios.items() if name in _PRIMARY}
-        return tuple(f"{ratio - 1:.1%} ({label})" for label, ratio in sorted(seen.items()))
+        return seen_slowdowns(self.detectable_ratios)
 
     @property
     def broken(self) -> tuple[LimitResult, ...]:
@@ -186,10 +185,7 @@ def is_suspicious(verdict: Verdict) -> bool:
     where they would fail.
     """
     return any(
-        comparison.is_suspicious and (comparison.name in _PRIMARY or comparison.state is State.REGRESSED)
+        comparison.is_suspicious and (comparison.name in PRIMARY or comparison.state is State.REGRESSED)
         for comparison in verdict.comparisons
         if comparison.name in METRIC
     )
-
-
-_PRIMARY: Final = frozenset({"latency_p50", "ttft", "decode_throughput"})

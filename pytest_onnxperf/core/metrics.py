@@ -109,3 +109,5 @@ METRICS: Final = (
 
 METRIC: Final = {metric.name: metric for metric in METRICS}
 STORED_METRIC: Final = {metric.stored_name: metric for metric in METRICS}
+PRIMARY: Final = frozenset({"latency_p50", "ttft", "decode_throughput"})
+"""The times of what a test is about; load, cold start and memory say less."""

@@ -20,15 +20,15 @@ the shrunk mix finds as much as the plain one or more, at 0 to 0.2 % false alarm
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from .errors import MeasurementError
 from .order_statistics import checked, quantile, spread_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from .paired import Paired
 
 FEWEST_FOR_A_CHOICE: Final = 3
 """Below, no spread can be told: the first kind that all processes have is taken."""
@@ -37,18 +37,6 @@ NOISY_SPREAD_RATIO: Final = 0.25
 """Source: facts measured for this project: up to 0.12 was usable, at 0.5 nothing could be judged."""
 MIX: Final = "mix"
 NONE: Final = "none"
-
-
-class BesideReferences(Protocol):
-    """One metric of one process, as `core.paired.Paired` holds it."""
-
-    @property
-    def tested_ns(self) -> float:
-        """Time of the tested rounds, above 0."""
-
-    @property
-    def references_ns(self) -> Mapping[str, float]:
-        """Kind -> its time beside them, above 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +53,7 @@ class Fit:
     """How many weights were estimated, which `judge_stored` must know."""
 
 
-def best_reference(processes: Sequence[BesideReferences]) -> Fit:
+def best_reference(processes: Sequence[Paired]) -> Fit:
     """Return the fit that leaves the least spread over these processes; of equal ones the simplest.
 
     Only kinds that all processes have are considered. With one or two processes the first kind in alphabetical order.
@@ -86,7 +74,7 @@ def best_reference(processes: Sequence[BesideReferences]) -> Fit:
     return min(fits, key=_spread)
 
 
-def apply(fit: Fit, process: BesideReferences) -> float:
+def apply(fit: Fit, process: Paired) -> float:
     """Return the tested time over the fitted reference: what is stored and judged, positive, without a unit of its own.
 
     Raises:
@@ -98,6 +86,33 @@ def apply(fit: Fit, process: BesideReferences) -> float:
         raise MeasurementError(msg)
     _check([process])
     return math.exp(_log_value(fit, process))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRatios:
+    """Processes of a baseline and of today relative to the same reference workload: what is judged of them."""
+
+    fit: Fit
+    stored: Sequence[float]
+    current: Sequence[float]
+
+
+def stored_ratios(stored: Sequence[Paired], current: Sequence[Paired]) -> StoredRatios | None:
+    """Return both relative to the reference that explains the stored ones best.
+
+    None where one side has no process, no reference explains the stored ones, or today's is another workload.
+
+    Raises:
+        MeasurementError: A time is not above 0.
+    """
+    if not stored or not current:
+        return None
+    fit = best_reference(stored)
+    specs = stored[0].specs
+    is_same = all(kind in specs and specs[kind] == each.specs.get(kind) for each in current for kind in fit.weights)
+    if not fit.weights or not is_same:
+        return None
+    return StoredRatios(fit, [apply(fit, each) for each in stored], [apply(fit, each) for each in current])
 
 
 def is_noisy_reference(rounds_ns: Sequence[float]) -> bool:
@@ -112,13 +127,13 @@ def is_noisy_reference(rounds_ns: Sequence[float]) -> bool:
     return len(ordered) < 4 or quantile(ordered, 0.5) <= 0 or spread_ratio(ordered) > NOISY_SPREAD_RATIO
 
 
-def _log_value(fit: Fit, process: BesideReferences) -> float:
+def _log_value(fit: Fit, process: Paired) -> float:
     return math.log(process.tested_ns) - sum(
         weight * math.log(process.references_ns[kind]) for kind, weight in fit.weights.items()
     )
 
 
-def _with_spread(fit: Fit, processes: Sequence[BesideReferences]) -> Fit:
+def _with_spread(fit: Fit, processes: Sequence[Paired]) -> Fit:
     values = _centred([_log_value(fit, each) for each in processes])
     freedom = len(values) - 1 - fit.fitted_weights
     spread_log = math.sqrt(math.fsum(value**2 for value in values) / freedom)
@@ -129,7 +144,7 @@ def _spread(fit: Fit) -> float:
     return math.inf if fit.spread_log is None else fit.spread_log
 
 
-def _mixed(best: Fit, kinds: tuple[str, str], processes: Sequence[BesideReferences]) -> Fit:
+def _mixed(best: Fit, kinds: tuple[str, str], processes: Sequence[Paired]) -> Fit:
     """Return the weights of both kinds, moved from those of `best` by what its rest says, with the ridge.
 
     It solves the normal equations of two unknowns by Cramer's rule; without scatter of a reference it keeps `best`.
@@ -156,7 +171,7 @@ def _centred(values: Sequence[float]) -> list[float]:
     return [value - mean for value in values]
 
 
-def _check(processes: Sequence[BesideReferences]) -> None:
+def _check(processes: Sequence[Paired]) -> None:
     if not processes:
         msg = "no process was measured"
         raise MeasurementError(msg)

@@ -62,6 +62,11 @@ def workload_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str
     return list(map(printable, differing(old, new, "none"))) if old and new else []
 
 
+def option_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Say what was set otherwise, `share_buffer true -> false`."""
+    return differing(old, new, "unset")
+
+
 def differing(old: Mapping[str, str], new: Mapping[str, str], missing: str) -> list[str]:
     """Say what differs between two mappings, `name old -> new`; `missing` stands for what one of them lacks."""
     names = sorted(name for name in {**old, **new} if old.get(name) != new.get(name))

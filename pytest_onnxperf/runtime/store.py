@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from filelock import Timeout
 
-from pytest_onnxperf.core.baseline import Baseline, Entry, merged
+from pytest_onnxperf.core.baseline import Baseline, Entry
 from pytest_onnxperf.core.baseline_text import read_baseline, write_baseline
+from pytest_onnxperf.core.baseline_update import merged
 from pytest_onnxperf.core.errors import BaselineError, MeasurementError
 from pytest_onnxperf.core.judge import Found
 from pytest_onnxperf.core.providers import short_name

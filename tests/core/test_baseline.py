@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,23 +15,15 @@ from pytest_onnxperf.core.baseline import (
     Anchor,
     Baseline,
     Entry,
-    changes,
     entry_of,
-    merged,
 )
 from pytest_onnxperf.core.baseline_text import read_baseline, write_baseline
 from pytest_onnxperf.core.errors import BaselineError
 from pytest_onnxperf.core.facts import Difference
-from pytest_onnxperf.core.op_table import OpRow
-from pytest_onnxperf.core.paired import ReferenceSpec
-from tests.records import CPU, MS, facts, record
+from tests.records import CPU, MS, entry, facts, record, timed
 
 if TYPE_CHECKING:
     from pytest_onnxperf.core.record import Record
-
-
-def entry(latency_ms: float = 10, memcpy: int = 0, date: str = "2026-11-30") -> Entry:
-    return entry_of(record({"latency_p50": (latency_ms * MS,)}, of=facts(memcpy=memcpy)), date, "abc1234")
 
 
 GOLDEN = """\
@@ -106,13 +97,6 @@ def test_only_gated_metrics_are_stored() -> None:
     assert list(stored.metrics) == ["latency_p50_ms"]
 
 
-def timed(matmul_ms: float = 7.5, **changes: Any) -> Record:
-    """Of 10 ms in all, and a Cast of less than 1 %."""
-    times = {"MatMul": matmul_ms, "Add": 9.91 - matmul_ms, "Cast": 0.09}
-    rows = tuple(OpRow(op, CPU, 1, ms * MS, ms * MS, ms / 10, "compute", "") for op, ms in times.items())
-    return record(of=facts(op_table=rows), options={"max_length": "512"}, **changes)
-
-
 def test_op_shares_of_at_least_one_per_cent_are_stored_with_the_node_time_and_the_options() -> None:
     stored = entry_of(timed(), "2026-11-30", "")
     assert stored.op_shares == {"run": {f"{CPU}:MatMul": 0.75, f"{CPU}:Add": 0.241}}
@@ -147,62 +131,6 @@ def test_op_shares_node_time_and_options_cross_the_text_form() -> None:
     assert '"node_ms": {\n    "run": 10\n   }' in text
 
 
-def test_op_shares_alone_are_no_reason_to_write() -> None:
-    old = entry_of(timed(), "2026-11-30", "")
-    assert merged(old, entry_of(timed(5.0), "2026-12-02", "")) is old
-
-
-def test_op_shares_are_written_beside_what_else_changed() -> None:
-    old = entry_of(timed(), "2026-11-30", "")
-    new = merged(old, entry_of(timed(5.0, metrics={"latency_p50": (99 * MS,)}), "2026-12-02", ""))
-    assert new.op_shares["run"][f"{CPU}:MatMul"] == 0.5
-
-
-def test_an_update_with_another_workload_takes_its_times_alone() -> None:
-    size = {"model_size": (5.0 * (1 << 20),)}
-    before = replace(record({"latency_p50": (10.0 * MS,), "load": (3.0 * MS,)} | size), workload={"threads": "2"})
-    old = replace(entry_of(before, "2026-11-30", ""), note="kept", detectable={"load_ms": 1.1})
-    new = entry_of(
-        replace(record({"latency_p50": (10.0 * MS,)}), workload={"threads": "1"}), "2026-12-01", ""
-    )  # fmt: skip
-    found = merged(old, new)
-    assert found.metrics == {"latency_p50_ms": [10.0], "model_size_mib": [5.0]}
-    assert (found.anchor, found.workload, found.note) == (new.anchor, new.workload, "kept")
-    assert found.detectable == {}
-    assert "threads 2 -> 1" in changes(old, found)
-
-
-def test_an_update_of_facts_alone_keeps_the_workload_of_the_times() -> None:
-    timed = replace(record(), workload={"threads": "2"})
-    old = entry_of(timed, "2026-11-30", "")
-    facts_alone = entry_of(replace(timed, workload={"threads": "1"}), "2026-12-01", "", with_times=False)
-    assert merged(old, facts_alone) == old
-
-
-def test_an_update_of_facts_alone_keeps_the_op_shares() -> None:
-    old = entry_of(timed(), "2026-11-30", "")
-    new = merged(old, entry_of(record({}, of=facts(memcpy=1)), "2026-12-02", ""))
-    assert new.facts["memcpy"] == 1
-    assert (new.op_shares, new.node_ms) == (old.op_shares, old.node_ms)
-
-
-def test_another_option_is_a_reason_to_write() -> None:
-    old = entry_of(timed(), "2026-11-30", "")
-    new = merged(old, replace(old, options={"max_length": "1024"}))
-    assert new.options == {"max_length": "1024"}
-
-
-@pytest.mark.parametrize(("p50_ms", "is_kept"), [(10.4, True), (20.0, False)])
-def test_times_without_a_reference_keep_no_ratios_of_other_times(p50_ms: float, is_kept: bool) -> None:
-    pairs = {"latency_p50": {"tested": [1.0], "compute": [2.0]}, "load": {"tested": [1.0], "compute": [2.0]}}
-    stored = {"latency_p50_ms": [10.0, 11.0], "load_ms": [3.0]}
-    old = replace(entry_of(record(), "2026-11-30", ""), metrics=stored, paired=pairs)
-    old = replace(old, references={name: {"compute": ReferenceSpec({"extent": 1}, 1, "")} for name in pairs})
-    found = merged(old, entry_of(record({"latency_p50": (p50_ms * MS,)}), "2026-12-01", ""))
-    names = {"latency_p50", "load"} if is_kept else {"load"}
-    assert set(found.paired) == set(found.references) == names
-
-
 def test_a_fact_that_is_unstable_or_cannot_be_told_is_not_stored() -> None:
     unstable = facts(memcpy=3, unstable=(Difference("memcpy", (2, 3), ()),))
     assert "memcpy" not in entry_of(record(of=unstable), "2026-11-30", "").facts
@@ -213,46 +141,6 @@ def test_an_unstable_op_leaves_the_other_ops_and_not_the_mapping() -> None:
     name = f"ops.{CPU}:Add"
     stored = entry_of(record(of=facts(unstable=(Difference(name, (1, 2), ()),))), "2026-11-30", "").facts
     assert stored["ops"] == {f"{CPU}:MatMul": 1}
-
-
-def test_an_update_inside_the_old_interval_changes_nothing() -> None:
-    old = replace(entry(), metrics={"latency_p50_ms": [9.5, 10.5]})
-    assert merged(old, entry(10.4, date="2026-12-02")) is old
-    assert merged(old, entry(10.6, date="2026-12-02")).metrics == {"latency_p50_ms": [10.6]}
-
-
-def test_an_update_in_mode_all_replaces_also_inside_the_interval() -> None:
-    old = replace(entry(), metrics={"latency_p50_ms": [9.5, 10.5]})
-    assert merged(old, entry(10.4, date="2026-12-02"), replace_all=True).metrics == {"latency_p50_ms": [10.4]}
-
-
-def test_an_update_keeps_the_anchor_and_the_note() -> None:
-    old = replace(entry(10), note="fan broken on this runner")
-    new = merged(old, entry(20, memcpy=3, date="2026-12-02"))
-    assert new.anchor == old.anchor
-    assert (new.note, new.date) == ("fan broken on this runner", "2026-12-02")
-
-
-def test_the_anchor_takes_in_what_it_never_had() -> None:
-    facts_only = entry_of(record(), "2026-11-30", "", with_times=False)
-    new = merged(facts_only, entry(20, date="2026-12-02"))
-    assert new.anchor.metrics == {"latency_p50_ms": 20}
-    assert new.anchor.date == "2026-11-30"
-
-
-def test_a_record_without_facts_keeps_the_old_ones() -> None:
-    blind = entry_of(record(of=facts(unavailable="replayed")), "2026-12-02", "")
-    assert merged(entry(), blind).facts == entry().facts
-
-
-def test_a_fact_that_became_unstable_keeps_its_old_value() -> None:
-    unstable = facts(memcpy=3, unstable=(Difference("memcpy", (2, 3), ()),))
-    assert merged(entry(memcpy=2), entry_of(record(of=unstable), "2026-12-02", "")).facts["memcpy"] == 2
-
-
-def test_what_changed_is_said_old_to_new() -> None:
-    assert changes(None, entry()) == ("new",)
-    assert changes(entry(), entry(12.5, memcpy=2)) == ("latency_p50_ms 10 -> 12.5", "memcpy 0 -> 2")
 
 
 @pytest.mark.parametrize(
