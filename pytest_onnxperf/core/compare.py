@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from . import cpu_layout
 from .attention_names import TIERS
 from .baseline import FEWER_IS_BETTER, stored_facts
 from .compare_metrics import compare_metric
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from .facts import Facts
     from .record import Record
 
-_LAYOUT_OPS: Final = frozenset({"ReorderInput", "ReorderOutput"})
-
 
 def compare(
     record: Record, entry: Entry | None, *, tolerance: float, same_environment: bool = True
@@ -34,9 +32,8 @@ def compare(
         tolerance: Ratio for metrics.
         same_environment: False where the entry is of another device with the same EP: then facts alone compare.
     """
-    facts = _compare_facts(record, entry)
-    if not same_environment and entry is not None and _has_cpu_layouts(record, entry):
-        facts = [_of_another_cpu(each) for each in facts]
+    is_cpu = short_name(record.environment.execution_provider) == "cpu"
+    facts = _compare_facts(record, entry, is_other_cpu=is_cpu and not same_environment)
     metrics = [
         compare_metric(metric, record, entry, tolerance, same_environment)
         for metric in METRICS
@@ -45,41 +42,19 @@ def compare(
     return tuple(sorted([*facts, *metrics], key=lambda c: (c.state.severity, -c.badness, c.name)))
 
 
-def _has_cpu_layouts(record: Record, entry: Entry) -> bool:
-    """Tell whether convolutions have the blocked layout of the CPU, NCHWc, now or when the entry was recorded.
-
-    Its blocks hold as many channels as a vector of the CPU, 8 or 16, so that the same model has other nodes on another
-    CPU. Measured: one ReorderOutput on an AMD EPYC of family 25, two on one of family 26. Source: nchwc_transformer.cc.
-    """
-    if short_name(record.environment.execution_provider) != "cpu":
-        return False
-    found = [each.ops for each in (record.facts, *record.phases.values()) if each is not None]
-    stored = [facts.get("ops", {}) for facts in (entry.facts, *entry.phases.values())]
-    ops = {op.partition(":")[2] for each in (*found, *stored) if isinstance(each, Mapping) for op in each}
-    return bool(ops & _LAYOUT_OPS)
-
-
-def _of_another_cpu(comparison: Comparison) -> Comparison:
-    is_known = comparison.state not in (State.REGRESSED, State.IMPROVED, State.CHANGED)
-    if is_known or "memcpy" in comparison.name:
-        return comparison
-    why = "the layout of convolutions follows the CPU"
-    return replace(comparison, state=State.OTHER_ENVIRONMENT, detail=why, figures=None)
-
-
-def _compare_facts(record: Record, entry: Entry | None) -> list[Comparison]:
+def _compare_facts(record: Record, entry: Entry | None, *, is_other_cpu: bool) -> list[Comparison]:
     """Compare the facts of a session's run, or those of each phase of a generator under the phase's name."""
     if not record.has_facts:
         return []
     if record.unavailable_facts:
         return [Comparison("facts", State.CANNOT_TELL, f"facts cannot be told: {record.unavailable_facts}")]
     if not record.phases:
-        return _compare_run_facts(record.facts, entry.facts if entry else {})
+        return _compare_run_facts(record.facts, entry.facts if entry else {}, is_other_cpu=is_other_cpu)
     results = []
     for phase, facts in record.phases.items():
         stored = entry.phases.get(phase, {}) if entry else {}
         steps = {each.fact: steps_text(each) for each in facts.unstable}
-        for comparison in _compare_run_facts(facts, stored):
+        for comparison in _compare_run_facts(facts, stored, is_other_cpu=is_other_cpu):
             name, text = f"{phase}.{comparison.name}", f"{phase}: {comparison.text}"
             if comparison.state is State.UNSTABLE:
                 text = f"{phase}: {comparison.name} differs between steps: {steps[comparison.name]}"
@@ -87,7 +62,9 @@ def _compare_facts(record: Record, entry: Entry | None) -> list[Comparison]:
     return results
 
 
-def _compare_run_facts(found: Facts | None, stored: dict[str, int | dict[str, int]]) -> list[Comparison]:
+def _compare_run_facts(
+    found: Facts | None, stored: dict[str, int | dict[str, int]], *, is_other_cpu: bool
+) -> list[Comparison]:
     unstable = found.unstable if found else ()
     results = [
         Comparison(d.fact, State.UNSTABLE, f"{d.fact} differs between runs: {difference_text(d)}") for d in unstable
@@ -110,7 +87,18 @@ def _compare_run_facts(found: Facts | None, stored: dict[str, int | dict[str, in
             results.append(_compare_count(name, old, new))
         else:
             results.append(Comparison(name, State.NO_BASELINE, f"{name}, which the baseline holds in another form"))
+    old_ops = stored.get("ops")
+    if is_other_cpu and found is not None and isinstance(old_ops, dict) and cpu_layout.explains(old_ops, found.ops):
+        results = [_of_another_cpu(each) for each in results]
     return results + _lost_attention(found, stored)
+
+
+def _of_another_cpu(comparison: Comparison) -> Comparison:
+    is_told = comparison.state in (State.REGRESSED, State.IMPROVED, State.CHANGED)
+    if not is_told or not cpu_layout.touches(comparison.name):
+        return comparison
+    why = "the layout of convolutions follows the CPU"
+    return replace(comparison, state=State.OTHER_ENVIRONMENT, detail=why, figures=None)
 
 
 def _lost_attention(found: Facts | None, stored: dict[str, int | dict[str, int]]) -> list[Comparison]:

@@ -81,7 +81,7 @@ class Profiled:
     versions: Mapping[str, str]
     phases: Mapping[str, Facts] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
-    """What the runtime took that the test may not have given: `max_length`, `share_buffer`."""
+    """What changes what runs, given or not: `graph_optimization_level`, `max_length`, `share_buffer`."""
     why_not: str = ""
     """Why there are no facts."""
     traces: tuple[Trace, ...] = ()

@@ -144,11 +144,17 @@ class SessionJob:
         try:
             trace = read_trace([(path, [(begin, end) for begin, end in windows])])
         except ProfileError as error:
-            return Profiled(None, opened["versions"], why_not=str(error))
+            return Profiled(None, opened["versions"], options=self._recorded_options(), why_not=str(error))
         log = read_log(worker.log_lines()) if plan.isolation == "process" else None
         facts = trace.facts(log, self.provider, opened["versions"])
         check_provider(facts, self.provider, self.model_text)
-        return Profiled(facts, opened["versions"], traces=(trace,))
+        return Profiled(facts, opened["versions"], options=self._recorded_options(), traces=(trace,))
+
+    def _recorded_options(self) -> dict[str, str]:
+        """Return the session options that may change what runs: no paths, no logs; threads belong to the workload."""
+        others = ("path", "prefix", "log", _THREADS)
+        options = self.session_options.items()
+        return {name: str(value) for name, value in options if not any(other in name for other in others)}
 
     def _open(self, worker: Worker, plan: Plan, prefix: str) -> dict[str, Any]:
         hello = worker.call("hello")

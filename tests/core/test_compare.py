@@ -19,6 +19,7 @@ from tests.records import CPU, CUDA, MS, facts, record
 
 if TYPE_CHECKING:
     from pytest_onnxperf.core.comparison import Comparison
+    from pytest_onnxperf.core.record import Record
 
 PROCESSES = tuple(10 * MS * factor for factor in (0.998, 0.999, 1.0, 1.001, 1.002))
 
@@ -230,25 +231,35 @@ def test_a_layout_of_the_cpu_excuses_no_nodes_beside_a_gpu() -> None:
     assert found["cpu_nodes"].state is State.REGRESSED
 
 
-LAID_OUT = {f"{CPU}:Conv": 2, f"{CPU}:ReorderOutput": 1}
+CONV, REORDER, GELU = f"{CPU}:Conv", f"{CPU}:ReorderOutput", f"{CPU}:Gelu"
+LAID_OUT = {CONV: 2, REORDER: 1}
 
 
 @pytest.mark.parametrize(
-    ("ops", "same", "state"),
+    ("old", "new", "same", "state"),
     [
-        (LAID_OUT, False, State.OTHER_ENVIRONMENT),
-        (LAID_OUT, True, State.REGRESSED),
-        ({f"{CPU}:Conv": 2}, False, State.REGRESSED),
+        (LAID_OUT, {CONV: 2, REORDER: 2}, False, State.OTHER_ENVIRONMENT),
+        (LAID_OUT, {CONV: 2, REORDER: 2}, True, State.REGRESSED),
+        ({CONV: 2}, {CONV: 2, REORDER: 2}, False, State.OTHER_ENVIRONMENT),
+        ({f"{CPU}:FusedConv": 2}, {CONV: 2, f"{CPU}:Relu": 1}, False, State.REGRESSED),  # no layout at all
+        (LAID_OUT, {CONV: 3, REORDER: 1}, False, State.REGRESSED),  # a layout makes no convolutions
+        ({**LAID_OUT, GELU: 1}, {**LAID_OUT, f"{CPU}:Erf": 1, f"{CPU}:Div": 1}, False, State.REGRESSED),
+        ({**LAID_OUT, GELU: 1}, {CONV: 2, REORDER: 3, GELU: 1}, False, State.OTHER_ENVIRONMENT),
+        (LAID_OUT, {f"{CPU}:FusedConv": 1, CONV: 1, f"{CPU}:Add": 1, REORDER: 2}, False, State.OTHER_ENVIRONMENT),
     ],
 )
-def test_nodes_of_a_layout_that_follows_the_cpu_are_not_compared_with_another(
-    ops: dict[str, int], same: bool, state: State
+def test_only_nodes_of_a_layout_that_follows_the_cpu_are_not_compared_with_another(
+    old: dict[str, int], new: dict[str, int], same: bool, state: State
 ) -> None:
-    old = entry_of(record(of=facts(ops=ops, nodes=3, cpu_nodes=3)), "2026-12-03", "")
-    new = record(of=facts(ops={**ops, f"{CPU}:Conv": 3}, nodes=4, cpu_nodes=4, memcpy=1))
-    found = {each.name: each for each in compare(new, old, tolerance=0.05, same_environment=same)}
-    assert found["cpu_nodes"].state is state
-    assert found["memcpy"].state is State.REGRESSED
-    assert found[f"ops.{CPU}:Conv"].state is (
-        State.OTHER_ENVIRONMENT if state is State.OTHER_ENVIRONMENT else State.CHANGED
-    )
+    def of(ops: dict[str, int], memcpy: int) -> Record:
+        nodes = sum(ops.values())
+        fused_ops = {key.partition(":")[2]: count for key, count in ops.items() if "Gelu" in key or "Fused" in key}
+        return record(of=facts(ops=ops, nodes=nodes, cpu_nodes=nodes, fused_ops=fused_ops, memcpy=memcpy))
+
+    comparisons = compare(
+        of(new, 1), entry_of(of(old, 0), "2026-12-03", ""), tolerance=0.05, same_environment=same
+    )  # fmt: skip
+    found = {each.name: each.state for each in comparisons}
+    assert found["cpu_nodes"] is state
+    assert found["memcpy"] is State.REGRESSED
+    assert (found.get("fused_ops.Gelu") is State.REGRESSED) is (GELU in old and GELU not in new)

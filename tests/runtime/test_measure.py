@@ -226,6 +226,7 @@ def test_session_options_reach_the_session(measure: Callable[..., Record], mlp: 
         "execution_mode": "parallel",
         "intra_op_num_threads": 2,
         "session.disable_prepacking": "1",
+        "log_severity_level": 3,
     }
 
     record = measure(mlp, session_options=options, **BATCH)
@@ -233,6 +234,8 @@ def test_session_options_reach_the_session(measure: Callable[..., Record], mlp: 
     assert record.facts is not None
     assert record.facts.ops == {f"{CPU}:{op}": 2 for op in ("Add", "MatMul", "Relu")}
     assert record.threads == 2
+    names = ("graph_optimization_level", "execution_mode", "session.disable_prepacking")
+    assert record.options == {name: str(options[name]) for name in names}
 
 
 def test_the_facts_of_a_test_that_silences_the_log_are_the_same(measure: Callable[..., Record], mlp: Path) -> None:

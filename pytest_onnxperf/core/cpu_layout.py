@@ -1,0 +1,53 @@
+"""What the CPU's own layout of convolutions, NCHWc, changes in the nodes of a model, and what it does not.
+
+Its blocks hold as many channels as a vector of the CPU, 8 or 16, and not every CPU has it, so that the same model has
+other nodes on another CPU. Measured: one ReorderOutput on an AMD EPYC of family 25, two on one of family 26. Source of
+the ops: ONNX Runtime's nchwc_transformer.cc, and conv_activation_fusion.cc for what it leaves to FusedConv.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_REORDERS: Final = frozenset({"ReorderInput", "ReorderOutput"})
+_CONVOLUTIONS: Final = frozenset({"BatchNormalization", "Conv", "FusedConv"})
+"""One becomes another, and none is lost."""
+_TAKEN_IN: Final = frozenset({"Add", "Clip", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Sum", "Tanh", "Transpose"})
+"""By the convolution or the reordering beside it."""
+_COUNTS: Final = ("nodes", "cpu_nodes", "nodes_by_provider.", "ops.", "fused_ops.FusedConv")
+
+
+def explains(old_ops: Mapping[str, int], new_ops: Mapping[str, int]) -> bool:
+    """Tell whether another CPU alone may have made one of these graphs of the other.
+
+    Args:
+        old_ops: `<provider>:<op type>` -> nodes, with `ReorderInput` or `ReorderOutput` on at least one side.
+        new_ops: The same of the other graph.
+
+    >>> explains({"CPU:Conv": 2, "CPU:ReorderOutput": 1}, {"CPU:Conv": 1, "CPU:FusedConv": 1})
+    True
+    >>> explains({"CPU:Conv": 2, "CPU:ReorderOutput": 1}, {"CPU:Conv": 3, "CPU:ReorderOutput": 1})
+    False
+    """
+    old, new = _by_op(old_ops), _by_op(new_ops)
+    if not _REORDERS & (old.keys() | new.keys()):
+        return False
+    convolutions = [sum(side.get(op, 0) for op in _CONVOLUTIONS) for side in (old, new)]
+    rest = (old.keys() | new.keys()) - _REORDERS - _CONVOLUTIONS - _TAKEN_IN
+    return convolutions[0] == convolutions[1] and all(old.get(op, 0) == new.get(op, 0) for op in rest)
+
+
+def touches(fact: str) -> bool:
+    """Tell whether a layout changes a fact, `cpu_nodes` or `ops.CPUExecutionProvider:Conv`; it copies no memory."""
+    return fact.startswith(_COUNTS)
+
+
+def _by_op(ops: Mapping[str, int]) -> dict[str, int]:
+    result: dict[str, int] = {}
+    for name, count in ops.items():
+        op_type = name.partition(":")[2]
+        result[op_type] = result.get(op_type, 0) + count
+    return result
