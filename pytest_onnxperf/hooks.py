@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, SPENT, ActiveSession
 from .transport import attach, is_breach
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from _pytest.terminal import TerminalReporter
 
@@ -46,7 +47,7 @@ class Hooks:
         self.uncollected: dict[str, None] = {}
         """Modules and classes whose tests could not be collected."""
         self.interrupt: BaseException | None = None
-        """What ended the session before its last test."""
+        """What ended the session before its last test, or another plugin raised as it finished."""
 
     # -- before ----------------------------------------------------------------------------------------------------
 
@@ -218,8 +219,22 @@ class Hooks:
         """Remember it: pytest sets its exit status only after this hook, which a second Ctrl-C can end."""
         self.interrupt = excinfo.value
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the baselines of the tests that passed."""
+    @contextmanager
+    def noting_errors(self) -> Iterator[None]:
+        """Remember what another plugin raises as the session finishes."""
+        try:
+            yield
+        except BaseException as error:
+            self.interrupt = self.interrupt or error
+            raise
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Write the baselines of the tests that passed, before another plugin can fail."""
+        self._record(session)
+        return (yield)
+
+    def _record(self, session: pytest.Session) -> None:
         self.reports.end()
         if self._active.settings.update and not hasattr(session.config, "workerinput"):
             tests = list(self.reports.tests.values())

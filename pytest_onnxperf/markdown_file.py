@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .outputs import output_path, stopped_text
+from .outputs import SUMMARY, output_path, stopped_text
 from .report.annotations import annotation_lines
 from .report.markdown import Session, page
 from .runtime.report_file import append_summary, check_writable
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from _pytest.terminal import TerminalReporter
 
     from .core.outcome import ReportedTest
     from .hooks import Hooks
     from .settings import Settings
 
-SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 _FILE_BYTES: Final = 65_000
 """A comment of GitHub holds 65 536 characters: "Body is too long (maximum is 65536 characters)" says its API."""
 
@@ -57,9 +58,16 @@ class MarkdownHooks:
         if self._is_active and self._path is not None:
             self._write(self._path, Session((), 0, stopped="it still runs, or was killed", is_running=True))
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write, when the baselines are written."""
+    @pytest.hookimpl(wrapper=True, trylast=True)  # within that of the terminal, which tells what came of it
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Write, when the baselines are written, also where another plugin fails."""
+        try:
+            with self._hooks.noting_errors():
+                return (yield)
+        finally:
+            self._finish(session)
+
+    def _finish(self, session: pytest.Session) -> None:
         if not self._is_active:
             return
         found = Session(

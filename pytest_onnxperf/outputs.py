@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from .core.errors import SettingError
 from .declare import OPTION
+from .runtime.target import journal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from .settings import Settings
 
+SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+"""Name of the variable that names GitHub's summary of a job."""
 _FILES: Final = ("json", "html", "markdown")
 
 
@@ -27,22 +31,32 @@ def output_path(config: pytest.Config, name: str, given: str) -> tuple[Path, str
 
 
 def check_distinct(config: pytest.Config, settings: Settings) -> None:
-    """Check that no two options write one file.
+    """Check that no two outputs go to one file, those of others that are often beside them among them.
 
     Raises:
         SettingError: Two do.
     """
     found: dict[Path, str] = {}
+    for name, path in _outputs(config, settings):
+        other = found.setdefault(path.resolve(), name)
+        if other != name:
+            msg = f"{other} and {name}: expected two files, got the same one twice: {path}"
+            raise SettingError(msg)
+
+
+def _outputs(config: pytest.Config, settings: Settings) -> Iterator[tuple[str, Path]]:
     for name in _FILES:
         given = getattr(settings, name)
         if given:
             path, _ = output_path(config, name, given)
-            other = found.setdefault(path.resolve(), name)
-            if other != name:
-                msg = (
-                    f"{OPTION[other].flag} and {OPTION[name].flag}: expected two files, got the same one twice: {path}"
-                )
-                raise SettingError(msg)
+            yield OPTION[name].flag, path
+            if name == "json":
+                yield f"the journal of {OPTION[name].flag}", journal_of(path)
+    junit = getattr(config.option, "xmlpath", None)
+    if junit:
+        yield "--junitxml", Path(os.path.expandvars(junit)).expanduser()
+    if os.environ.get(SUMMARY):
+        yield SUMMARY, Path(os.environ[SUMMARY])
 
 
 _STOPPED: Final[Mapping[int, str]] = {
@@ -52,10 +66,23 @@ _STOPPED: Final[Mapping[int, str]] = {
 }
 
 
+_UNCAUGHT: Final = 1
+"""Of Python, where nothing takes what a plugin raises as the session finishes."""
+
+
 def exit_status(session: pytest.Session, interrupt: BaseException | None) -> int:
-    """Return the exit status of a session, also of one of which a second Ctrl-C kept pytest from setting it."""
+    """Return the exit status of a session, also of one that pytest was kept from setting it of.
+
+    Args:
+        session: That finishes.
+        interrupt: As for `stopped_text`; a second Ctrl-C, or an error, keeps pytest from that.
+    """
     status = int(session.exitstatus)
-    return int(pytest.ExitCode.INTERRUPTED) if isinstance(interrupt, KeyboardInterrupt) and not status else status
+    if isinstance(interrupt, pytest.exit.Exception):
+        return status if interrupt.returncode is None else interrupt.returncode
+    if isinstance(interrupt, KeyboardInterrupt):
+        return status or int(pytest.ExitCode.INTERRUPTED)
+    return _UNCAUGHT if interrupt is not None else status
 
 
 def stopped_text(session: pytest.Session, interrupt: BaseException | None) -> str:
@@ -63,9 +90,11 @@ def stopped_text(session: pytest.Session, interrupt: BaseException | None) -> st
 
     Args:
         session: That finishes. A plugin may end it with a status of its own.
-        interrupt: What ended it before its last test: Ctrl-C, `pytest.exit`, errors of collection.
+        interrupt: What ended it before its last test, Ctrl-C or `pytest.exit`, or a plugin raised as it finished.
     """
     status = exit_status(session, interrupt)
+    if isinstance(interrupt, Exception) and not isinstance(interrupt, pytest.exit.Exception):
+        return f"a plugin failed as the session finished: {type(interrupt).__name__}: {interrupt}"
     why = str(session.shouldfail or session.shouldstop or interrupt or "") or _STOPPED.get(status, "")
     if why or status in set(pytest.ExitCode):
         return why

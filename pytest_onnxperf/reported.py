@@ -17,7 +17,7 @@ CRASHED: Final = "???"
 """The phase of a report of pytest-xdist on a test that took its worker along."""
 RERUN: Final = "rerun"
 """The outcome of a report of pytest-rerunfailures on a try that failed."""
-INTERRUPTED: Final = "it did not come to its end: the session was interrupted"
+INTERRUPTED: Final = "it did not come to its end: the session ended before"
 
 
 class Reports:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .core.errors import ResultsError, SettingError
 from .core.matrix import run_tests_of, tables_of
 from .core.results_merge import merge
 from .core.results_text import write_results
+from .core.units import listed
 from .report import export
 from .report.html.page import page
 from .report.matrix import matrix_text
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+_MOST_NAMES: Final = 3
+
 
 def exported(form: str, path: Path, *, with_header: bool) -> tuple[str, tuple[str, ...]]:
     """Return the results of a file in the form of another tool, and what a reader should know of them.
@@ -25,10 +28,15 @@ def exported(form: str, path: Path, *, with_header: bool) -> tuple[str, tuple[st
     Raises:
         ResultsError: The file cannot be read.
     """
-    text = export.exported(form, read_file(path), with_header=with_header)
+    results = read_file(path)
+    text = export.exported(form, results, with_header=with_header)
     if export.is_empty(form, text, with_header=with_header):
         return text, (f"{path}: nothing in it goes into {form}: no test ran, or none of its times were measured",)
-    return text, ()
+    untimed = export.untimed(form, results)
+    if not untimed:
+        return text, ()
+    named = listed(untimed, _MOST_NAMES)
+    return text, (f"{path}: not in {form}, which takes times alone, since there are none of {named}",)
 
 
 def merged(paths: Sequence[Path]) -> tuple[bytes, tuple[str, ...]]:

@@ -28,7 +28,7 @@ from .runtime.lock import file_lock
 from .runtime.results_disk import ResultsWriter, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from _pytest.terminal import TerminalReporter
@@ -80,9 +80,16 @@ class ResultsHooks:
         if report.nodeid in self._hooks.reports.tests and report.when in ("teardown", CRASHED):
             self._end(report.nodeid)
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write all, also what an interrupt left without a teardown."""
+    @pytest.hookimpl(wrapper=True, trylast=True)  # within that of the terminal, which tells what came of it
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Write all, also what an interrupt left without a teardown, and where another plugin fails."""
+        try:
+            with self._hooks.noting_errors():
+                return (yield)
+        finally:
+            self._finish(session)
+
+    def _finish(self, session: pytest.Session) -> None:
         if self._run is None:
             return
         for nodeid in self._hooks.reports.unfinished:

@@ -67,6 +67,19 @@ def test_export_of_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture
         assert capsys.readouterr().err == ""
 
 
+def test_export_of_times_names_what_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without = session_outcome(metrics={"model_size": (100.0,)}, distributions={})
+    tests = [test_of("t.py::timed", session_outcome()), *(test_of(f"t.py::{name}", without) for name in "abcd")]
+    given = file(tmp_path / "r.json", Results(runs=(run(*tests),)))
+
+    assert main(["export", "pytest-benchmark", given]) == 0
+    why = "which takes times alone, since there are none of t.py::a, t.py::b, t.py::c and 1 more"
+    assert capsys.readouterr().err == f"onnxperf: warning: {given}: not in pytest-benchmark, {why}\n"
+
+    assert main(["export", "bencher", given]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_export_of_rows_alone_has_no_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "csv", "--no-header", file(tmp_path / "r.json", A)]) == 0
 

@@ -46,7 +46,8 @@ def with_benchmark(record: Record, times: BenchmarkTimes) -> Record:
     Raises:
         MeasurementError: A time is negative.
     """
-    found = {} if times.why_not else Sample.of([round(each * NS_PER_S) for each in times.rounds_s]).metrics()
+    sample = None if times.why_not else Sample.of([round(each * NS_PER_S) for each in times.rounds_s])
+    found = sample.metrics() if sample else {}
     is_mean = times.calls_per_round > 1
     taken = {name: (found[name],) for name in (*_OF_MEANS, *(() if is_mean else _OF_CALLS)) if name in found}
     of_means = f"a round of pytest-benchmark was the mean of {times.calls_per_round} calls, which hides single ones"
@@ -61,6 +62,7 @@ def with_benchmark(record: Record, times: BenchmarkTimes) -> Record:
         metrics={**taken, **record.metrics},
         not_measured=missing,
         rounds=len(times.rounds_s),
+        distributions={"latency": (sample.distribution(),)} if sample else {},
         threads=times.threads,
         workload=workload(short_name(record.environment.execution_provider), times.threads, inputs=times.inputs),
         other_load_ratio=times.other_load_ratio,

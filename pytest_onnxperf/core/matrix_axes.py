@@ -187,7 +187,8 @@ def _axis(name: str, given: Any) -> dict[str, Any]:
         pairs = [(_word(name, _checked(name, value)), value) for value in given]
     twice = [word for word, count in Counter(word for word, _ in pairs).items() if count > 1]
     if twice:
-        msg = f"`{name}`: two values have the word `{twice[0]}` in the id: give a dict of name -> value"
+        do = "give other names" if isinstance(given, Mapping) else "give a dict of name -> value"
+        msg = f"`{name}`: two values have the word `{twice[0]}` in the id: {do}"
         raise SettingError(msg)
     return dict(pairs)
 

@@ -94,7 +94,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     exit_status: int | None = None
     """pytest's; null while it runs."""
     stopped: str = ""
-    """Why pytest ended before its last test, as after `-x`; empty where it did not."""
+    """Why pytest did not come to its end, as after `-x`; empty where it did."""
     uncollected: tuple[str, ...] = ()
     """Modules and classes that could not be collected, whose tests are missing."""
     plugin_version: str

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from .export_csv import csv_text
 from .export_openmetrics import openmetrics_text
 from .export_pytest_benchmark import pytest_benchmark_json
+from .export_rows import subjects_of
 from .export_trackers import bencher_json, custom_json
 
 if TYPE_CHECKING:
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.results import Results
 
 CSV: Final = "csv"
+PYTEST_BENCHMARK: Final = "pytest-benchmark"
 _OF_LINES: Final = (CSV, "openmetrics")
 _RENDERERS: Final[dict[str, Callable[[Results], str]]] = {
-    "pytest-benchmark": pytest_benchmark_json,
+    PYTEST_BENCHMARK: pytest_benchmark_json,
     "bencher": bencher_json,
     "customSmallerIsBetter": lambda results: custom_json(results, "less"),
     "customBiggerIsBetter": lambda results: custom_json(results, "more"),
@@ -35,10 +37,16 @@ def exported(form: str, results: Results, *, with_header: bool = True) -> str:
     return _RENDERERS[form](results)
 
 
+def untimed(form: str, results: Results) -> tuple[str, ...]:
+    """Return the tests of the measurements that a form of times alone has no place for."""
+    subjects = subjects_of(results) if form == PYTEST_BENCHMARK else []
+    return tuple(each.title for each in subjects if each.comparison is None and not each.measurement.distributions)
+
+
 def is_empty(form: str, text: str, *, with_header: bool = True) -> bool:
     """Whether a file of this form holds no quantity: nothing was measured, or nothing that the form takes."""
     if form in _OF_LINES:
         lines = [line for line in text.splitlines() if not line.startswith("#")]
         return len(lines) <= (form == CSV and with_header)
     document = json.loads(text)
-    return not (document if form != "pytest-benchmark" else document["benchmarks"])
+    return not (document if form != PYTEST_BENCHMARK else document["benchmarks"])

@@ -44,7 +44,7 @@ class Session:
     recorded: Sequence[str] | None = None
     """What an update says, as `recorded_lines` writes it; None where nothing is updated."""
     stopped: str = ""
-    """Why it ended before its last test, `it was interrupted`; empty where it did not."""
+    """Why it did not come to its end, `it was interrupted`; empty where it did."""
     uncollected: Sequence[str] = ()
     """Modules whose tests could not be collected."""
     is_running: bool = False

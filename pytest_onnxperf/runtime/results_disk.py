@@ -17,7 +17,7 @@ from pytest_onnxperf.core.results import SCHEMA
 from pytest_onnxperf.core.results_text import Journal, encode, encode_file, encode_run, read_results, with_journal
 
 from .atomic import replace_file
-from .target import check_target
+from .target import check_target, journal_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
 _NEW_SHARE: Final = 0.25
 """Of the file, before it is written anew. A choice: what is written in all is 1 + 1 / share times the final size."""
-
-
-def journal_of(path: Path) -> Path:
-    """Return where the journal of a file is."""
-    return path.with_name(f"{path.name}.journal")
 
 
 def check_writable(path: Path, option: str) -> None:

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def journal_of(path: Path) -> Path:
+    """Return where the journal of the file of --onnxperf-json is."""
+    return path.with_name(f"{path.name}.journal")
+
+
 def check_target(path: Path, option: str, try_it: Callable[[], None]) -> None:
     """Refuse a path that no file can be written to; make its directory.
 

@@ -29,6 +29,8 @@ def test_seconds_become_the_metrics_of_single_calls() -> None:
     assert set(found.not_measured) == {"cold_start", "load"}
     assert "measure() finds it" in found.not_measured["load"]
     assert (found.rounds, found.threads, found.other_load_ratio) == (3, 2, 0.1)
+    (spread,) = found.distributions["latency"]
+    assert (spread.rounds, spread.mean_ns) == (3, 2_000_000)
 
 
 @pytest.mark.parametrize(("calls", "told"), [(1, True), (2, False)])
@@ -47,7 +49,7 @@ def test_without_times_every_one_says_why_and_facts_keep_their_reason() -> None:
 
     found = with_benchmark(given, BenchmarkTimes(why_not="it was disabled"))
 
-    assert found.metrics == {}
+    assert (found.metrics, found.distributions) == ({}, {})
     assert {name: found.not_measured[name] for name in TIMED[:5]} == dict.fromkeys(TIMED[:5], "it was disabled")
     assert found.not_measured["facts"] == "no profile"
 

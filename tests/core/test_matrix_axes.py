@@ -110,7 +110,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"model": ["m/\u6a21\u578b.onnx"]}, "has no letter from a to z and no digit for the id of a test"),
     ({"padding": ["left", ""]}, "'' has no letter from a to z and no digit for the id of a test"),
     ({"padding": {"+": 1}}, "'+' has no letter from a to z and no digit for the id of a test"),
-    ({"dtype": ["f16", "F16"]}, "`dtype`: two values have the word `f16` in the id"),
+    (
+        {"dtype": ["f16", "F16"]},
+        "`dtype`: two values have the word `f16` in the id: give a dict of name -> value",
+    ),
+    ({"dtype": {"f-1": "f16", "f_1": "bf16"}}, "two values have the word `f-1` in the id: give other names"),
     ({"a": ["1-b_2"], "b": {"x": 1}, "dtype": ["a_1"], "model": ["q"], "exclude": 3}, "`exclude`: expected a list"),
     ({"ep": ["cpu"], "exclude": [{"ep": "cpu"}]}, "`exclude` leaves no cell"),
     ({"ep": ["cpu"], "reference": {"epp": "cpu"}}, "`reference`: no dimension `epp`, did you mean `ep`?"),

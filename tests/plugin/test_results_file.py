@@ -14,7 +14,8 @@ from pytest_onnxperf.core.results_text import read_results
 from pytest_onnxperf.core.sample import QUANTILES
 from pytest_onnxperf.core.text import printable
 from pytest_onnxperf.runtime.lock import file_lock
-from pytest_onnxperf.runtime.results_disk import journal_of, read_file
+from pytest_onnxperf.runtime.results_disk import read_file
+from pytest_onnxperf.runtime.target import journal_of
 from tests import genai_models
 from tests.plugin.suite import FACTS, MEASURE, ON, OVER_AND_HELD, QUICK, TIMES
 
@@ -211,7 +212,7 @@ def test_a_session_that_stopped_before_its_last_test_says_so(suite: Suite) -> No
 
     assert written(suite).stopped == "stopping after 1 failures"
     assert "did not come to its end: stopping after 1 failures" in (suite.path / "r.md").read_text("utf-8")
-    assert "ended before its last test: stopping after 1 failures" in (suite.path / "r.html").read_text("utf-8")
+    assert "did not come to its end: stopping after 1 failures" in (suite.path / "r.html").read_text("utf-8")
     suite.run(*QUICK, JSON)
     assert not written(suite).stopped
 
@@ -250,9 +251,9 @@ def test_what_a_test_measured_before_an_interrupt_is_there_and_has_not_passed(
         "test_whole": ("passed", 1),
         "test_cut": ("error", 1),
     }
-    assert ended["test_cut"].message == "it did not come to its end: the session was interrupted"
+    assert ended["test_cut"].message == "it did not come to its end: the session ended before"
     assert f"did not come to its end: {why}" in (suite.path / "r.md").read_text("utf-8")
-    assert f"ended before its last test: {why}" in (suite.path / "r.html").read_text("utf-8")
+    assert f"did not come to its end: {why}" in (suite.path / "r.html").read_text("utf-8")
     assert set(suite.entries()) == {"test_whole"}
     result.stdout.fnmatch_lines(["not recorded, since a test must pass: 1 error (test_cut)"])
 
@@ -468,6 +469,32 @@ def test_a_second_interrupt_is_no_end_without_one(suite: Suite) -> None:
     assert (written(suite).exit_status, written(suite).stopped) == (2, "it was interrupted")
 
 
+@pytest.mark.parametrize(
+    ("raised", "status", "why"),
+    [
+        ("raise OSError('no such place')", 1, "a plugin failed as the session finished: OSError: no such place"),
+        ("pytest.exit('enough', 7)", 7, "enough"),
+        ("raise KeyboardInterrupt", 2, "it was interrupted"),
+    ],
+)
+def test_nothing_is_lost_where_another_plugin_fails_as_the_session_finishes(
+    suite: Suite, raised: str, status: int, why: str
+) -> None:
+    suite.model()
+    suite.module(MEASURE)
+    plugin = f"import pytest\n\n@pytest.hookimpl(tryfirst=True)\ndef pytest_sessionfinish():\n    {raised}\n"
+    (suite.path / "conftest.py").write_text(plugin, encoding="utf-8")
+
+    result = suite.run_apart(*QUICK, *FILES, "--onnxperf-update")
+
+    assert result.ret == status or why == "it was interrupted"  # Python itself ends by the signal then
+    run = written(suite)
+    assert (run.is_complete, run.exit_status, run.stopped, len(run.tests)) == (True, status, why, 1)
+    assert f"did not come to its end: {why}" in (suite.path / "r.md").read_text("utf-8")
+    assert f"did not come to its end: {why}" in (suite.path / "r.html").read_text("utf-8")
+    assert len(suite.entries()) == 1
+
+
 def test_what_cannot_be_collected_says_so_in_every_file(suite: Suite) -> None:
     suite.module("import no_such_module")
 
@@ -511,6 +538,32 @@ def test_two_options_cannot_write_one_file(suite: Suite, kinds: tuple[str, str])
     first, second = (f"--onnxperf-{kind}" for kind in kinds)
     result.stderr.fnmatch_lines([f"ERROR: {first} and {second}: expected two files, got the same one*"])
     assert not (suite.path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "second"),
+    [
+        (("--onnxperf-json=a.json", "--junitxml=./a.json"), "--onnxperf-json", "--junitxml"),
+        (("--onnxperf-markdown=sum.md",), "--onnxperf-markdown", "GITHUB_STEP_SUMMARY"),
+        (("--junitxml=$PLACE/sum.md",), "--junitxml", "GITHUB_STEP_SUMMARY"),
+        (
+            ("--onnxperf-json=a.json", "--onnxperf-html=a.json.journal"),
+            "the journal of --onnxperf-json",
+            "--onnxperf-html",
+        ),
+    ],
+)
+def test_no_file_of_another_writer_is_written(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], first: str, second: str
+) -> None:
+    monkeypatch.setenv("PLACE", str(suite.path))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(suite.path / "sum.md"))
+    suite.module(OVER_AND_HELD)
+
+    result = suite.run(*QUICK, *options)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {first} and {second}: expected two files, got the same one*"])
 
 
 def test_two_sessions_cannot_write_one_file(suite: Suite) -> None:

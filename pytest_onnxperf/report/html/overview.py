@@ -63,7 +63,7 @@ def _notes(entries: Sequence[Entry], runs: Sequence[Run]) -> Iterator[str]:
         if not run.is_complete:
             yield f"The run of {started(run)} UTC did not come to its end; the tests that are here had ended."
         elif run.stopped:
-            yield f"The run of {started(run)} UTC ended before its last test: {run.stopped}."
+            yield f"The run of {started(run)} UTC did not come to its end: {run.stopped}."
         if run.uncollected:
             yield f"The run of {started(run)} UTC could not collect {', '.join(run.uncollected)}."
     if any(_measures_nothing(entry.test) for entry in entries):
