@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from .core.advice import advice_for
-from .core.advice_detect import ASKED, Situation
 from .core.attention_names import ON_CPU, UNFUSED
 from .core.errors import InputsError, MeasurementError, SettingError
 from .core.explanation import Explanation
 from .core.peaks import measured_ceilings
 from .core.providers import CPU, Provider, provider_of
 from .core.record import Record, TestKey
+from .core.situation import ASKED, Situation
 from .report.explanation import attention_lines, explanation_lines
 from .report.profile import fact_lines, op_table_lines
 from .report.wrap import wrapped

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from . import advice_detect as detect
-from .advice_detect import Situation
+from .situation import Situation
+
+if TYPE_CHECKING:
+    from .outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,13 @@ class Advice:
     def text(self) -> str:
         """One line for a person."""
         return f"{self.shown_by[0].upper()}{self.shown_by[1:]}: {self.advice}"
+
+
+def advice_on(outcome: Outcome) -> tuple[Advice, ...]:
+    """Return the advice on what failed a measurement."""
+    verdict = outcome.verdict
+    over_budget = frozenset(limit.key.split(".")[-1] for limit in verdict.broken)
+    return advice_for(Situation(outcome.record, verdict.failed_names, outcome.explanation, over_budget))
 
 
 def advice_for(situation: Situation) -> tuple[Advice, ...]:
@@ -169,8 +179,8 @@ CAUSES: Final = (
         "onnxruntime session_state.cc, VerifyEachNodeIsAssignedToAnEp",
     ),
     Cause(
-        "the CPU was asked for",
-        detect.counted_on_the_cpu,
+        "a limit of nodes on the CPU, on the CPU",
+        detect.limited_on_the_cpu,
         "give max_cpu_nodes the device that it is meant for, onnx_budget(on='cuda', max_cpu_nodes=...), or limit "
         "max_nodes",
         "this plugin",
@@ -184,7 +194,8 @@ CAUSES: Final = (
     Cause(
         "time",
         detect.slower,
-        "compare the op tables of both versions with `onnxperf diff OLD NEW`; see that nothing else used the device",
+        "profile the old version too (a test that fails keeps its profile) and compare with `onnxperf diff OLD NEW`; "
+        "see that nothing else used the device",
         "this plugin",
     ),
 )

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from .attention_names import UNFUSED
-from .explanation import Explanation, ModelExplanation
 from .providers import CPU
-from .record import Record
 from .roofline import MEMORY_BOUND
+from .situation import ASKED
 from .units import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .culprit import Culprit
+    from .explanation import ModelExplanation
     from .facts import Facts
+    from .situation import Situation
 
 # Choices: below them a cause is there and explains little.
 _SHARE: Final = 0.05
@@ -34,35 +34,11 @@ _SHAPE_OPS: Final = frozenset(
     {"Add", "Cast", "Concat", "ConstantOfShape", "Div", "Gather", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze"}
 )
 _METADATA_OPS: Final = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What is known when advice is asked for."""
-
-    record: Record
-    failed: frozenset[str]
-    """What broke a budget or got worse: names of facts and metrics, without phases; or what was asked about."""
-    explanation: Explanation | None = None
-
-    @property
-    def is_on_cpu(self) -> bool:
-        """Whether the CPU was asked for, where nothing falls back."""
-        return self.record.environment.execution_provider == CPU
-
-    @property
-    def models(self) -> tuple[ModelExplanation, ...]:
-        """What explains the sessions of the model."""
-        return self.explanation.models if self.explanation else ()
-
-
 _COPIES: Final = frozenset({"memcpy", "memcpy_to_host", "memcpy_from_host", "memcpy_share", "cpu_nodes", "attention"})
 _TIMES: Final = frozenset(
     ("latency_p50", "latency_p90", "latency_p99", "throughput", "ttft", "prefill_throughput", "decode_throughput",
      "itl_p50", "itl_p99")
 )  # fmt: skip
-ASKED: Final = "asked"
-"""Stands for a question about time where nothing failed."""
 _SLOW: Final = _TIMES | {ASKED}
 _DECODE: Final = frozenset({"decode_throughput", "itl_p50", "itl_p99"})
 
@@ -274,9 +250,10 @@ def unexplained_cpu_nodes(situation: Situation) -> str:
     return "" if explained else "nodes on the CPU"
 
 
-def counted_on_the_cpu(situation: Situation) -> str:
-    """A limit of nodes on the CPU where the CPU was asked for."""
-    return "on the CPU every node counts" if "cpu_nodes" in situation.failed and situation.is_on_cpu else ""
+def limited_on_the_cpu(situation: Situation) -> str:
+    """A broken limit of nodes on the CPU where the CPU was asked for."""
+    is_limited = "max_cpu_nodes" in situation.over_budget and situation.is_on_cpu
+    return "on the CPU every node counts" if is_limited else ""
 
 
 def prefill(situation: Situation) -> str:

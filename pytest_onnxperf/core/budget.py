@@ -17,7 +17,7 @@ from .facts import difference_text
 from .limits import LimitResult, Value
 from .metrics import METRIC
 from .phases import worse_of
-from .providers import CPU, PROVIDERS, short_name
+from .providers import CPU, PROVIDERS, nearly_named, short_name
 from .states import Limit
 from .units import change, quantity
 
@@ -121,6 +121,9 @@ def _ops(name: str, value: object) -> Value:
 def _pattern(name: str, value: object) -> Value:
     if not isinstance(value, str) or not value:
         raise _wrong(name, 'an EP or a device pattern, "cuda" or "*h200*"', value)
+    if value.isalpha() and (close := nearly_named(value)):  # a device has a digit, a dash or a star
+        msg = f"`{name}`: {value!r} is no EP, did you mean `{close}`? For a device of this name write '*{value}*'"
+        raise BudgetError(msg)
     return value
 
 

@@ -76,6 +76,22 @@ def provider_of(text: str) -> Provider:
     raise SettingError(msg)
 
 
+def nearly_named(text: str) -> str:
+    """Return the short name of the provider that a text nearly names; empty where it names none, or just one.
+
+    >>> nearly_named("cudaa"), nearly_named("CUDAExecutionProvder"), nearly_named("cuda"), nearly_named("h200")
+    ('cuda', 'cuda', '', '')
+    """
+    names = {name.lower(): each.short for each in PROVIDERS for name in (each.short, each.name)}
+    wanted = text.lower()
+    if wanted in names:
+        return ""
+    if wanted.endswith("executionprovider"):  # which alone would be most of a name
+        wanted, names = wanted.removesuffix("executionprovider"), {each.short: each.short for each in PROVIDERS}
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.8)
+    return names[close[0]] if close else ""
+
+
 def short_name(execution_provider: str) -> str:
     """Return the short name of ONNX Runtime's own string, `cuda` for `CUDAExecutionProvider`."""
     for provider in PROVIDERS:

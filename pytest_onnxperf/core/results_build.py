@@ -6,8 +6,7 @@ from pathlib import PurePath
 from statistics import median
 from typing import TYPE_CHECKING, cast
 
-from .advice import advice_for
-from .advice_detect import Situation
+from .advice import advice_on
 from .metrics import METRIC
 from .results_build_facts import explanation_of, facts_of, finite, ms, op_changes_of, rounded
 from .results_build_state import gpu_of, machine_of
@@ -46,7 +45,6 @@ def measurement_of(outcome: Outcome, root: str) -> Measurement:
     """Return one measurement with its verdict; `root` is pytest's root directory, which paths are relative to."""
     verdict = outcome.verdict
     compared = [_comparison_of(each, verdict.detectable_ratios) for each in verdict.comparisons]
-    situation = Situation(outcome.record, verdict.failed_names, outcome.explanation)
     return _record_of(
         outcome.record,
         state=verdict.state,
@@ -58,7 +56,7 @@ def measurement_of(outcome: Outcome, root: str) -> Measurement:
         op_changes=tuple(map(op_changes_of, verdict.op_changes)),
         against=None if outcome.against is None else _against_of(outcome.against),
         explanation=None if outcome.explanation is None else explanation_of(outcome.explanation),
-        advice=tuple(advice.text for advice in advice_for(situation)) if verdict.fails else (),
+        advice=tuple(advice.text for advice in advice_on(outcome)) if verdict.fails else (),
         kept=outcome.kept,
     )
 

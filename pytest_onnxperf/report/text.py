@@ -6,8 +6,7 @@ import shlex
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from pytest_onnxperf.core.advice import advice_for
-from pytest_onnxperf.core.advice_detect import Situation
+from pytest_onnxperf.core.advice import advice_on
 from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.states import Limit, State
 from pytest_onnxperf.core.units import significant
@@ -116,7 +115,8 @@ def _if_intended(nodeid: str, outcome: Outcome) -> Iterator[str]:
     if all(each.state in _UNTOLD for each in worse):
         return
     if outcome.against is None:
-        yield from wrapped("- If this is intended, record it:", "  ")
+        first = "change the budget, which an update keeps to, and " if outcome.verdict.broken else ""
+        yield from wrapped(f"- If this is intended, {first}record it:", "  ")
         yield f"    pytest --onnxperf-update {shlex.quote(nodeid)}"
     elif any(each.name in METRIC for each in worse):  # of facts nothing allows more
         allow = "`@pytest.mark.onnx_budget(max_regression=...)` allows more of a time"
@@ -172,8 +172,7 @@ def _evidence(record: Record) -> Iterator[str]:
 
 def _advice(outcome: Outcome) -> list[str]:
     verdict = outcome.verdict
-    situation = Situation(outcome.record, verdict.failed_names, outcome.explanation)
-    found = [advice.text for advice in advice_for(situation)]
+    found = [advice.text for advice in advice_on(outcome)]
     if verdict.cannot_tell:
         found.append("A budget that cannot be judged fails its test (onnxperf_unverifiable = fail, skip or pass).")
     return found

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_onnxperf.core.advice import CAUSES, Advice, advice_for
-from pytest_onnxperf.core.advice_detect import ASKED, Situation
 from pytest_onnxperf.core.attention import AttentionUse
+from pytest_onnxperf.core.budget_keys import KEY
 from pytest_onnxperf.core.culprit import Culprit, CulpritGroup
 from pytest_onnxperf.core.explanation import Explanation, ModelExplanation, PhaseRoofline
 from pytest_onnxperf.core.facts import CountedNode
@@ -17,6 +17,7 @@ from pytest_onnxperf.core.op_table import OpRow
 from pytest_onnxperf.core.placement import CpuGroup, Placement
 from pytest_onnxperf.core.profile import NodeKey
 from pytest_onnxperf.core.roofline import RooflineRow
+from pytest_onnxperf.core.situation import ASKED, Situation
 from tests.records import CPU, CUDA, MS, facts, record
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def product(bound: str, flop: float = 100.0, op_type: str = "MatMul") -> Rooflin
 def shown_by(name: str, *failed: str, of: Record | None = None, explained: ModelExplanation | None = None) -> str:
     """What shows the cause; empty where it is not found."""
     explanation = Explanation((explained,)) if explained else None
-    situation = Situation(of or record(ep=CUDA), frozenset(failed), explanation)
+    over_budget = frozenset(each for each in failed if each in KEY)
+    situation = Situation(of or record(ep=CUDA), frozenset(failed), explanation, over_budget)
     found = {advice.cause: advice.shown_by for advice in advice_for(situation)}
     return found.get(name, "")
 
@@ -89,6 +91,7 @@ SHAPES = culprit("Gather", "shape_computation")
 PAIRS = replace(model(), cast_pairs=2)
 WHOLE = options(max_length="8192", context_length="8192")
 
+LIMITED: Final = "a limit of nodes on the CPU, on the CPU"
 FOUND: list[Any] = [
     # Cause, what failed, the record, the explanation, and what shows it; empty: it is not found.
     ("opset without a kernel", "memcpy", None, RESHAPES, "no kernel for 70 x Reshape (changed in opset 24)"),
@@ -197,9 +200,10 @@ FOUND: list[Any] = [
     ("nodes on the CPU", "cpu_nodes", None, DET, ""),
     ("nodes on the CPU", "cpu_nodes", record(), None, ""),
     ("nodes on the CPU", "memcpy", None, None, ""),
-    ("the CPU was asked for", "cpu_nodes", record(), None, "on the CPU every node counts"),
-    ("the CPU was asked for", "cpu_nodes", record(ep=CUDA), None, ""),
-    ("the CPU was asked for", "nodes", record(), None, ""),
+    (LIMITED, "max_cpu_nodes", record(), None, "on the CPU every node counts"),
+    (LIMITED, "max_cpu_nodes", record(ep=CUDA), None, ""),
+    (LIMITED, "max_nodes", record(), None, ""),
+    (LIMITED, "cpu_nodes", record(), None, ""),  # worse than the baseline, and no limit
     ("a longer prefill", "ttft", None, None, "TTFT is the prefill of the whole prompt"),
     ("a longer prefill", "prefill_throughput", None, None, "TTFT is the prefill of the whole prompt"),
     ("a longer prefill", "itl_p50", None, None, ""),

@@ -46,6 +46,8 @@ MIB = 1 << 20
         ({"prefill": {"attention": "cpu"}}, "`attention`: unknown kernel 'cpu'"),
         ({"on": ""}, "`on`: expected an EP or a device pattern"),
         ({"on": 3}, "`on`: expected an EP or a device pattern"),
+        ({"on": "cudaa"}, "`on`: 'cudaa' is no EP, did you mean `cuda`? For a device of this name write '*cudaa*'"),
+        ({"on": "CudaExecutionProvder"}, "did you mean `cuda`?"),
     ],
 )
 def test_a_wrong_key_or_value_is_named_with_what_was_expected(kwargs: dict[str, Any], message: str) -> None:
@@ -190,6 +192,6 @@ def test_every_spelling_of_an_ep_is_one(on: str) -> None:
     assert parse_budget({"on": on}).on == "cpu"
 
 
-@pytest.mark.parametrize("on", ["cpu", "*h200*", "epyc"])
+@pytest.mark.parametrize("on", ["cpu", "*h200*", "epyc", "*cudaa*", "cuda-2", "AcmeExecutionProvider"])
 def test_a_budget_of_another_device_does_not_apply(on: str) -> None:
     assert not Budget({}, on).applies_to(environment(CUDA))
