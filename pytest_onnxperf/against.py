@@ -113,7 +113,8 @@ class TestAgainst:
         policy = Policy(settings.tolerance, settings.strict, settings.unverifiable)
         verdict = judge_against(record, reference, turns, self._budgets, policy)
         versions = dict(reference.environment.versions)
-        return verdict, Against(self._reference.text, versions, turns, self._reference.note)
+        files, note = measurement.changed_files(), self._reference.note
+        return verdict, Against(self._reference.text, versions, turns, files, note)
 
     def not_compared(self, model_text: str, why: str) -> Against:
         """Say that nothing can be compared, as `onnxperf_unverifiable` wants: it is no pass.

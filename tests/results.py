@@ -173,7 +173,9 @@ def against_outcome() -> Outcome:
     plain = session_outcome()
     return replace(
         plain,
-        against=Against("revision main (1a2b3c4)", {"onnxruntime": "1.31.0"}, (turns,), "one file", "another kind"),
+        against=Against(
+            "revision main (1a2b3c4)", {"onnxruntime": "1.31.0"}, (turns,), (HOSTILE,), "one file", "another kind"
+        ),
     )
 
 

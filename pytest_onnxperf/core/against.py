@@ -19,7 +19,7 @@ from .comparison import Comparison, Figures
 from .judge import Found, Policy, Verdict, judge
 from .metrics import METRIC, STORED_METRIC
 from .op_changes import op_changes
-from .pairs import FLOOR_RATIO, PairVerdict, judge_repetitions
+from .pairs import FLOOR_RATIO, PairVerdict, judge_repetitions, log_ratio
 from .states import State
 from .units import change, number, quantity
 
@@ -42,7 +42,7 @@ class Turns:
     name: str
     """Of the metric; `decode_throughput` is judged by the times of its tokens."""
     reference: float
-    """Median over the rounds in turn, in the metric's inner unit."""
+    """Median over the rounds of one pair of processes, whose ratio is nearest to the verdict's, in the inner unit."""
     tested: float
     verdict: PairVerdict
     """Of time of the tested arm / time of the reference arm: above 1 is slower, also of a throughput."""
@@ -63,6 +63,14 @@ class Turns:
         return f"{reference} -> {tested} {metric.unit}"
 
     @property
+    def contradiction(self) -> str:
+        """Why the medians go the other way than the ratio that was judged; empty where they do not."""
+        seen = self.tested / self.reference if METRIC[self.name].better == "less" else self.reference / self.tested
+        if self.verdict.state is State.OK or (seen - 1) * (self.verdict.ratio - 1) >= 0:
+            return ""
+        return "the machine changed its speed: the medians are of all rounds, the ratio is of neighbouring ones"
+
+    @property
     def interval_text(self) -> str:
         """The ratio of the times with its interval, `1.284 [1.270 to 1.301]`."""
         verdict = self.verdict
@@ -79,8 +87,10 @@ class Against:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the reference arm; empty where it was not measured."""
     timed: tuple[Turns, ...] = ()
+    changed_files: tuple[str, ...] = ()
+    """Of the model, those that another revision has otherwise."""
     note: str = ""
-    """What a reader should know: that the model is one file in both arms."""
+    """What is the same in both arms."""
     why_not: str = ""
     """Why nothing could be compared; empty where it was."""
 
@@ -98,9 +108,14 @@ def turns_of(name: str, repetitions: Sequence[Sequence[tuple[int, int]]], per_s:
         MeasurementError: There are no pairs.
     """
     verdict = judge_repetitions(repetitions, floor_ratio=floor_ratio)
-    middle_ns = [median(pair[side] for pairs in repetitions for pair in pairs) for side in (0, 1)]
-    reference, tested = (per_s * 1e9 / max(value, 1) if per_s else float(value) for value in middle_ns)
+    nearest = min(repetitions, key=lambda pairs: abs(_middle_log(pairs) - math.log(verdict.ratio)))
+    middle_ns = [median(pair[side] for pair in nearest) for side in (0, 1)]
+    reference, tested = (per_s * 1e9 / max(value, 1) if per_s else float(max(value, 1)) for value in middle_ns)
     return Turns(name, reference, tested, verdict, sum(map(len, repetitions)), len(repetitions))
+
+
+def _middle_log(pairs: Sequence[tuple[int, int]]) -> float:
+    return median(log_ratio(before_ns, after_ns) for before_ns, after_ns in pairs)
 
 
 def floor_of(budgets: Sequence[Budget], environment: Environment, tolerance: float | None) -> float:
@@ -171,4 +186,5 @@ def comparison_of(turns: Turns) -> Comparison:
         low_ratio=verdict.low_ratio if has_interval else None,
         high_ratio=verdict.high_ratio if has_interval else None,
     )
-    return Comparison(turns.name, verdict.state, text, verdict.ratio, verdict.reason, figures=figures)
+    detail = "; ".join(part for part in (verdict.reason, turns.contradiction) if part)
+    return Comparison(turns.name, verdict.state, text, verdict.ratio, detail, figures=figures)

@@ -226,6 +226,7 @@ def _against_of(against: AgainstFound) -> Against:
         reference=against.reference,
         versions=dict(against.versions),
         timed=timed,
+        changed_files=against.changed_files,
         note=against.note,
         why_not=against.why_not,
     )

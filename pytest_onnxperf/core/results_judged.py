@@ -99,8 +99,10 @@ class Against(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the reference; empty where it was not measured."""
     timed: dict[str, Turns] = {}
     """Metric -> how it was timed; its figures are among the comparisons."""
+    changed_files: tuple[str, ...] = ()
+    """Of the model, those that another revision has otherwise."""
     note: str = ""
-    """What a reader should know."""
+    """What is the same in both arms."""
     why_not: str = ""
     """Why nothing could be compared; empty where it was."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_onnxperf.core.metrics import METRIC
 from pytest_onnxperf.core.states import State
+from pytest_onnxperf.core.units import listed
 
 from .wrap import cell, shortened, wrapped
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_onnxperf.core.outcome import Outcome
 
 _NAME_WIDTH: Final = 25
+_MOST_CHANGES: Final = 6
 
 
 def header_line(reference: str, versions: Mapping[str, str]) -> str:
@@ -55,8 +57,13 @@ def table_lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
 def _difference(compared: Sequence[tuple[Outcome, Against]]) -> str:
     measured = [outcome for outcome, against in compared if not against.why_not]
     changes = {change for outcome in measured for change in outcome.verdict.version_changes}
+    files = {name for _, against in compared for name in against.changed_files}
     notes = dict.fromkeys(against.note for _, against in compared if against.note)
-    return "; ".join([", ".join(sorted(changes)) or "no version", *notes])
+    return "; ".join([_listed([*sorted(changes), *sorted(files)]), *notes])
+
+
+def _listed(changes: Sequence[str]) -> str:
+    return listed(changes, _MOST_CHANGES) or "nothing that is known"
 
 
 def failure_lines(outcome: Outcome, against: Against) -> Iterator[str]:
@@ -67,8 +74,8 @@ def failure_lines(outcome: Outcome, against: Against) -> Iterator[str]:
         return
     yield from wrapped(f"  reference: {_versions(against.versions)}", "    ")
     yield from wrapped(f"  tested: {_versions(outcome.record.environment.versions)}", "    ")
-    since = [*outcome.verdict.version_changes, *outcome.verdict.option_changes]
-    yield from wrapped(f"  what differs: {', '.join(since) or 'no version'}; {against.note}", "    ")
+    since = [*outcome.verdict.version_changes, *against.changed_files, *outcome.verdict.option_changes]
+    yield from wrapped(f"  what differs: {_listed(since)}; {against.note}", "    ")
 
 
 def _versions(versions: Mapping[str, str]) -> str:

@@ -98,6 +98,17 @@ class Reference:
         self._check_lfs(model)
         return replace(subject, model=model)
 
+    def changed_files(self, subject: Subject) -> tuple[str, ...]:
+        """Return the files of a model that the revision has otherwise, relative to the top of the repository."""
+        if self.kind == "interpreter" or not isinstance(subject, SessionJob | GeneratorJob):
+            return ()
+        model = Path(os.path.realpath(subject.model.parent)) / subject.model.name
+        try:
+            names = git(Path(self.top), "diff", "--name-only", "-z", self.commit, "--", str(model))
+        except SettingError:  # which is no reason to lose what was measured
+            return ()
+        return tuple(names.split("\0")[:-1])
+
     def _mapped(self, model: Path, text: str) -> Path:
         parent = Path(os.path.realpath(model.parent))
         try:

@@ -135,6 +135,10 @@ class AgainstMeasurement(_Arm):
         """Whether two more pairs of processes should decide."""
         return any(turns.is_suspicious for turns in self.turns())
 
+    def changed_files(self) -> tuple[str, ...]:
+        """Return the files of the model that the arms have otherwise."""
+        return self._reference.changed_files(self._subject)
+
     def reference_record(self, key: TestKey) -> Record:
         """Return what the reference arm is."""
         return self._other.assembled(key)

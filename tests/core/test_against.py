@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_onnxperf.core.against import Turns, floor_of, judge_against, turns_of
+from pytest_onnxperf.core.against import Turns, comparison_of, floor_of, judge_against, turns_of
 from pytest_onnxperf.core.budget import Budget
 from pytest_onnxperf.core.judge import Policy
 from pytest_onnxperf.core.metrics import METRIC
@@ -49,6 +49,24 @@ def test_a_throughput_is_judged_by_its_times_and_shown_as_throughput() -> None:
     assert slower.verdict.state is State.REGRESSED
     assert slower.values_text == "1000 -> 800 tok/s"
     assert slower.interval_text == "1.250 [1.250 to 1.250]"
+
+
+def test_the_medians_are_those_of_one_machine_speed() -> None:
+    """Three pairs of processes on a machine of three speeds: medians over all of them would be of two."""
+    speeds = ((1.0, 7), (2.0, 40), (4.0, 20))
+    repetitions = [[(round(speed * 10 * MS), round(speed * 13 * MS))] * rounds for speed, rounds in speeds]
+    repetitions[2] = [(before, round(before * 1.2)) for before, _ in repetitions[2]]
+    found = turns_of("latency_p50", repetitions, 0, 1.02)
+    assert (found.values_text, found.contradiction) == ("10 -> 13 ms", "")
+
+
+@pytest.mark.parametrize(("name", "per_s"), [("latency_p50", 0), ("decode_throughput", 10)])
+def test_medians_that_contradict_the_ratio_are_explained(name: str, per_s: float) -> None:
+    """Slow and fast moments: each pair is 25 % slower, and the tested arm had more of the fast ones."""
+    pairs = [(10 * MS, round(12.5 * MS))] * 9 + [(40 * MS, 50 * MS)] * 8 + [(45 * MS, 11 * MS)] * 4
+    found = turns_of(name, [pairs], per_s, 1.02)
+    assert found.verdict.state is State.REGRESSED
+    assert "the ratio is of neighbouring ones" in comparison_of(found).detail
 
 
 def test_too_few_pairs_have_no_ends() -> None:

@@ -154,6 +154,7 @@ def _environment(measurement: Measurement) -> Iterator[tuple[str, str]]:
             (f"{name} in turn", f"{turns.state}, {turns.pairs} pairs, {turns.repetitions} repetitions")
             for name, turns in against.timed.items()
         )
+        yield from (("differs", name) for name in against.changed_files)
         yield from (("reference", text) for text in (against.note, against.why_not) if text)
     if measurement.kept:
         yield "profile kept", measurement.kept
