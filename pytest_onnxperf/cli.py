@@ -25,7 +25,7 @@ from pytest_onnxperf.report.profile_diff import changes_between
 
 INTERRUPTED = 130
 """As shells have it: 128 and SIGINT."""
-_EXIT_CODES = "Exit codes: 0, 1 (differs, with --exit-code), 2 (a file cannot be read; the reason is on stderr)."
+_EXIT_CODES = "Exit codes: 0, 2 (a file cannot be read; the reason is on stderr)."
 _DEFAULT_TOP = 20
 _TOPICS = ("options", "budgets", "metrics", "states", "limits", "terms", "notes")
 """Those of `reference_command.TOPICS`."""
@@ -59,7 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="onnxperf",
         description="Read profiles that ONNX Runtime wrote, and results of --onnxperf-json.",
-        epilog=_EXIT_CODES,
+        epilog="Exit codes: 0, 1 (diff --exit-code, explain --fail-on: there is something), 2 (an error; the reason is "
+        "on stderr).",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_profile(commands)
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Show what changed from profile A to profile B, per run: nodes gained and lost by operator and "
         "execution provider, memcpy nodes, time by operator. Facts decide whether they differ; time is noise: it is "
         "shown, and never decides.",
-        epilog=_EXIT_CODES,
+        epilog="Exit codes: 0, 1 (differs, with --exit-code), 2 (a file cannot be read; the reason is on stderr).",
     )
     diff.add_argument("a", type=Path, metavar="A", help="Profile before the change")
     diff.add_argument("b", type=Path, metavar="B", help="Profile after it")

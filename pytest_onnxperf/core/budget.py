@@ -183,7 +183,8 @@ def _check_metric(key: BudgetKey, limit: float, record: Record) -> LimitResult:
     values = record.metrics.get(metric.name)
     result = LimitResult(key.name, Limit.CANNOT_TELL, "", limit_text, limit_value=limit, unit=key.unit)
     if not values:
-        return replace(result, why=record.not_measured.get(metric.name, "it was not measured"))
+        of_others = f"it is of {metric.source}, and none were measured here"
+        return replace(result, why=record.not_measured.get(metric.name, of_others))
     actual = median(values) / metric.per_unit
     ratio = actual / limit if metric.better == "less" else limit / max(actual, 1e-12)
     state = Limit.BROKEN if ratio > 1 else Limit.HELD

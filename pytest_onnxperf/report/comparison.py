@@ -128,6 +128,8 @@ def _evidence(record: AbRecord) -> Iterator[str]:
             metric = METRIC[name]
             sides = [metric.shown(each.metrics[name]) for each in (record.reference, record.candidate)]
             yield _row(metric.label, *sides)
+    if "load" in record.reference.metrics:
+        yield "  (load, cold start: the arm that opened first paid what both share)"
     for label, *sides in fact_rows(record.reference, record.candidate):
         yield from _both(label, *sides)
     yield ""

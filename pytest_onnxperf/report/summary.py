@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from pytest_onnxperf.core.metrics import METRIC
+from pytest_onnxperf.core.metrics import METRIC, PRIMARY
 from pytest_onnxperf.core.providers import short_name
 from pytest_onnxperf.core.states import State
 from pytest_onnxperf.core.units import quantity
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _NAME_WIDTH: Final = 36
 _NAME_HEAD: Final = 15
 _MOST_NAMES: Final = 3
+_MOST_NOISY: Final = 5
 
 
 def header_lines(
@@ -261,6 +262,7 @@ def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
                 yield f"{name}: {comparison.text}"
             if comparison.since_anchor:
                 yield f"{name}: {comparison.since_anchor}"
+    yield from _noisy(outcomes)
     disturbed = [outcome.record for outcome in outcomes if outcome.record.disturbance]
     if disturbed:
         names = ", ".join(short_test(record.key.entry) for record in disturbed[:_MOST_NAMES])
@@ -269,6 +271,20 @@ def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
     changes = {change for o in outcomes if o.against is None for change in o.verdict.version_changes}
     if changes:
         yield f"since the baselines: {', '.join(sorted(changes))}"
+
+
+def _noisy(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Say between what times nothing could be told, the largest change first; against a reference the table does."""
+    found = [
+        (comparison.badness, f"{outcome.record.key.entry}: noisy: {comparison.text}")
+        for outcome in outcomes
+        for comparison in outcome.verdict.comparisons
+        if outcome.against is None and comparison.state is State.NOISY and comparison.name in PRIMARY
+    ]
+    lines = [line for _, line in sorted(found, key=lambda each: -each[0])]
+    yield from lines[:_MOST_NOISY]
+    if len(lines) > _MOST_NOISY:
+        yield f"and {len(lines) - _MOST_NOISY} more noisy times, which -v shows"
 
 
 def _not_applicable(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -105,8 +105,9 @@ def _failure(nodeid: str, outcome: Outcome) -> Iterator[str]:
         yield from wrapped(f"- {advice}", "  ")
     yield from _if_intended(nodeid, outcome)
     if outcome.kept:
-        look = "Look closer: onnxperf profile" if outcome.kept.endswith(".json") else "Logs of its processes:"
-        yield f"- {look}\n    {outcome.kept}"
+        is_profile = outcome.kept.endswith(".json")
+        yield "- Look closer:" if is_profile else "- Logs of its processes:"
+        yield f"    onnxperf profile {shlex.quote(outcome.kept)}" if is_profile else f"    {outcome.kept}"
 
 
 def _if_intended(nodeid: str, outcome: Outcome) -> Iterator[str]:

@@ -50,7 +50,9 @@ def import_genai() -> Any:
     try:
         import onnxruntime_genai
     except ImportError as error:
-        fail("runtime", f"onnxruntime_genai cannot be imported: {message_of(error)}", error)
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == "onnxruntime_genai"
+        advice = ": install it with `pip install 'pytest-onnxperf[genai]'`, or [genai-cuda]" if is_missing else ""
+        fail("runtime", f"onnxruntime_genai cannot be imported: {message_of(error)}{advice}", error)
     # Below 0.9 there is no overlay; in 0.9 and 0.10 one step beyond `max_length` aborts the process. What tells them
     # from 0.11 is a method of the tokenizer.
     config, tokenizer = (getattr(onnxruntime_genai, name, None) for name in ("Config", "Tokenizer"))

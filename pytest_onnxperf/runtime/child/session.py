@@ -16,6 +16,10 @@ OPTIMIZATION_LEVELS = {
     "all": "ORT_ENABLE_ALL",
 }
 EXECUTION_MODES = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
+_EXTRAS = {
+    f"{name}ExecutionProvider": f" (pytest-onnxperf[{name.lower()}] installs one that has it)"
+    for name in ("CUDA", "WebGpu")
+}
 _OWN_OPTIONS = ("enable_profiling", "profile_file_prefix")
 
 _CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : (\w+) : ")
@@ -57,7 +61,8 @@ def create_session(job: dict[str, Any]) -> tuple[Any, int]:
         msg = "ep"
         raise StepError(
             msg,
-            f"this build of onnxruntime {onnxruntime.__version__} has no {names[0]}, only {', '.join(available)}",
+            f"this build of onnxruntime {onnxruntime.__version__} has no {names[0]}, only {', '.join(available)}"
+            f"{_EXTRAS.get(names[0], '')}",
         )
     if names[0] != "CPUExecutionProvider" and hasattr(onnxruntime, "preload_dlls"):
         onnxruntime.preload_dlls()  # finds the CUDA libraries that pip installed; prints what it misses, never raises
