@@ -96,6 +96,9 @@ def _convert(document: Any, text: str, path: str) -> Baseline:
     if not isinstance(document, dict) or type(document.get("schema")) is not int:
         msg = f"{path}:1: not a baseline of pytest-onnxperf: there is no `schema` number in it"
         raise BaselineError(msg)
+    if document["schema"] < 1:
+        msg = f"{path}:{_last_line_of(text, 'schema')}: there is no schema {document['schema']}: the first is 1"
+        raise BaselineError(msg)
     if document["schema"] > SCHEMA:
         msg = (
             f"{path}:{_last_line_of(text, 'schema')}: schema {document['schema']} is newer than the {SCHEMA} that this "
@@ -133,6 +136,13 @@ def _convert_entry(value: Any, key: str, text: str, path: str) -> Entry:
             msg = (
                 f"{where}: entry {key!r}: `paired` of `{name}` must hold `{TESTED}` and its references with as many "
                 f"numbers from {_LEAST_NS:g} to {_MOST:g} each, got {columns}"
+            )
+            raise BaselineError(msg)
+        kinds, known = columns.keys() - {TESTED}, entry.references.get(name, {}).keys()
+        if kinds - known:
+            msg = (
+                f"{where}: entry {key!r}: `references` of `{name}` must tell the size of {', '.join(sorted(kinds))}, "
+                f"which `paired` has times of; it tells {', '.join(sorted(known)) or 'none'}"
             )
             raise BaselineError(msg)
     return entry

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta
 
 from .errors import MeasurementError
 from .order_statistics import quantile, spread_ratio
 from .sample import Sample
 
 TESTED = "tested"
+_Size = Annotated[int, Meta(ge=1, le=1 << 32)]
+"""Of loops and bytes, far above any that a calibration finds: what is beyond was typed, and would never end."""
 _QUANTILE = 0.25
 
 
@@ -17,7 +22,7 @@ _QUANTILE = 0.25
 class ReferenceSpec:
     """One kind of reference workload, of a fixed size: only equal ones can be compared."""
 
-    size: dict[str, int]
+    size: dict[str, _Size]
     """As the measuring process sized it."""
     version: int
     """Of what it computes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -52,8 +53,12 @@ def change(ratio: float) -> str:
 
     >>> change(1.182), change(0.9996), change(0.5)
     ('+18 %', '0 %', '-50 %')
+    >>> change(math.inf)
+    'from nothing'
     """
     percent = (ratio - 1) * 100
+    if percent == math.inf:
+        return "from nothing"
     if abs(percent) < 0.05:
         return "0 %"
     text = f"{percent:+.0f} %" if abs(percent) >= 10 else f"{percent:+.1f} %"

@@ -5,13 +5,13 @@ It is the test's and never the model's: a model that makes more of the same inpu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
 from typing import TYPE_CHECKING, Final
 
 from .text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _MOST_NAMES: Final = 4
 
@@ -39,13 +39,20 @@ def sizes_text(sizes: Mapping[str, int | Sequence[int]]) -> str:
     names: dict[str, list[str]] = {}
     for name in sorted(sizes):
         each = sizes[name]
-        shape = f"[{','.join(map(str, each))}]" if isinstance(each, Sequence) else str(each)
-        names.setdefault(shape, []).append(name)
+        names.setdefault(_size_text(each), []).append(name)
     parts = []
     for shape, found in names.items():
         shown = found if len(found) <= _MOST_NAMES else [f"{found[0]} and {len(found) - 1} more"]
         parts += [f"{name}={shape}" for name in shown]
     return ", ".join(sorted(parts)) or "of the model"
+
+
+def _size_text(size: int | Sequence[int]) -> str:
+    """Write a number, or a shape as any sequence gives it: an array of numpy is one too, and is not a `Sequence`."""
+    try:
+        return str(operator.index(size))  # type: ignore[arg-type]
+    except TypeError:
+        return f"[{','.join(map(str, size))}]"  # type: ignore[arg-type]
 
 
 def tokens_text(batch_size: int, prompt_tokens: int, new_tokens: int) -> str:

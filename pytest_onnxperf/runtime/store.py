@@ -37,8 +37,11 @@ class Store:
         self._read: dict[Path, tuple[tuple[int, int], Baseline | None]] = {}
 
     def path(self, environment_key: str, module: str) -> Path:
-        """Return the file of one test module in one environment; never outside the directory."""
-        parts = ["_up" if part == ".." else part.replace(":", "_") for part in _parts(module)]
+        """Return the file of one test module in one environment; never outside the directory.
+
+        A module outside of pytest's root directory may have no name there: it is `_outside` then.
+        """
+        parts = ["_up" if part == ".." else part.replace(":", "_") for part in _parts(module) or ["_outside"]]
         return self.directory.joinpath(environment_key, *parts).with_suffix(".json")
 
     def load(self, path: Path) -> Baseline | None:
@@ -51,7 +54,9 @@ class Store:
             status = path.stat()
             version = (status.st_mtime_ns, status.st_ino)  # two replacements may fall into one tick of the clock
             if path not in self._read or self._read[path][0] != version:
-                self._read[path] = (version, read_baseline(path.read_text("utf-8").removeprefix(_MARK), str(path)))
+                baseline = read_baseline(path.read_text("utf-8").removeprefix(_MARK), str(path))
+                _check_place(path, path.relative_to(self.directory).parts[0], baseline.execution_provider)
+                self._read[path] = (version, baseline)
             return self._read[path][1]
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -153,6 +158,14 @@ class Store:
                 f"--onnxperf-baseline-dir a directory that can be written"
             )
             raise BaselineError(msg) from error
+
+
+def _check_place(path: Path, environment_key: str, execution_provider: str) -> None:
+    """Refuse a file that was moved to the directory of another EP."""
+    expected = environment_key.rpartition(".")[2]
+    if short_name(execution_provider) != expected:
+        msg = f"{path}: it was recorded on {execution_provider}, and lies in a directory of `{expected}`: put it back"
+        raise BaselineError(msg)
 
 
 def _parts(module: str) -> list[str]:

@@ -149,6 +149,7 @@ def test_an_unstable_op_leaves_the_other_ops_and_not_the_mapping() -> None:
         ("", "b.json:1: not valid JSON"),
         (GOLDEN[:200], "b.json:10: not valid JSON"),
         (GOLDEN.replace('"schema": 1', '"schema": 2'), "b.json:2: schema 2 is newer than the 1"),
+        (GOLDEN.replace('"schema": 1', '"schema": 0'), "b.json:2: there is no schema 0: the first is 1"),
         (GOLDEN.replace('"schema": 1', '"schema": "1"'), "there is no `schema` number"),
         ("[]", "b.json:1: not a baseline of pytest-onnxperf"),
         (GOLDEN.replace('   "commit"', '<<<<<<< HEAD\n   "commit"'), "b.json:17: an unresolved merge conflict"),
@@ -206,4 +207,19 @@ def test_an_anchor_without_metrics_is_written_and_read() -> None:
 def test_times_beside_a_reference_that_do_not_fit_are_an_error_that_names_them(columns: str) -> None:
     text = GOLDEN.replace('   "commit"', f'   "paired": {{"latency_p50": {columns}}},\n   "commit"')
     with pytest.raises(BaselineError, match="`paired` of `latency_p50` must hold `tested` and its references"):
+        read_baseline(text, "b.json")
+
+
+def test_times_beside_a_reference_of_unknown_size_are_an_error() -> None:
+    columns = '{"tested": [1, 2], "compute": [1, 2]}'
+    text = GOLDEN.replace('   "commit"', f'   "paired": {{"latency_p50": {columns}}},\n   "commit"')
+    with pytest.raises(BaselineError, match="`references` of `latency_p50` must tell the size of compute, which"):
+        read_baseline(text, "b.json")
+
+
+@pytest.mark.parametrize("size", [-1, 0, 10**12])
+def test_a_reference_of_a_size_that_no_calibration_finds_is_an_error(size: int) -> None:
+    spec = f'{{"size": {{"repeats": {size}}}, "version": 1, "checksum": ""}}'
+    text = GOLDEN.replace('   "commit"', f'   "references": {{"latency_p50": {{"compute": {spec}}}}},\n   "commit"')
+    with pytest.raises(BaselineError, match=r"Expected `int` .* at `\$\.references"):
         read_baseline(text, "b.json")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from pytest_onnxperf.core.baseline import entry_of
@@ -26,6 +27,12 @@ def test_threads_belong_to_the_workload_of_the_cpu_alone() -> None:
 def test_the_names_of_inputs_count_and_their_order_does_not() -> None:
     assert sizes_text({"b": [64, 1], "a": [1, 64]}) == sizes_text({"a": [1, 64], "b": [64, 1]}) == "a=[1,64], b=[64,1]"
     assert sizes_text({"a": [64, 1], "b": [1, 64]}) == "a=[64,1], b=[1,64]"
+
+
+@pytest.mark.parametrize("shape", [(8, 2), [8, 2], np.array([8, 2]), (np.int64(8), 2)])
+def test_a_shape_is_the_same_workload_in_every_spelling(shape: Any) -> None:
+    sizes: dict[str, Any] = {"x": shape, "n": np.int64(3)}
+    assert sizes_text(sizes) == "n=3, x=[8,2]"
 
 
 def test_what_one_of_two_lacks_is_a_difference_and_one_that_is_empty_is_not_known() -> None:

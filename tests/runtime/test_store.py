@@ -52,6 +52,15 @@ def names(path: Path) -> set[str]:
     return set(json.loads(path.read_text("utf-8"))["tests"])
 
 
+def test_a_file_in_the_directory_of_another_ep_is_refused(store: Store, path: Path) -> None:
+    update(store, path, {"test_a": entry()})
+    moved = store.path("nvidia-l4.cuda", MODULE)
+    moved.parent.mkdir(parents=True)
+    path.rename(moved)
+    with pytest.raises(BaselineError, match="recorded on CPUExecutionProvider, and lies in a directory of `cuda`"):
+        store.load(moved)
+
+
 # -- where files lie ---------------------------------------------------------------------------------------------------
 
 
@@ -123,7 +132,7 @@ def test_nothing_is_found_where_there_is_nothing(store: Store, path: Path) -> No
 def test_another_device_with_the_same_ep_helps_out_the_latest_first(store: Store) -> None:
     dates = {"nvidia-l4.cuda": "2026-03-01", "nvidia-t4.cuda": "2026-04-01", "nvidia-a10.cuda": "2026-02-01"}
     for key, date in dates.items():
-        update(store, store.path(key, MODULE), {"test_a": entry(date)})
+        store.update(store.path(key, MODULE), environment(CUDA, key), {"test_a": entry(date)}, "changed")
     update(store, store.path("amd-epyc-7763-2c.cpu", MODULE), {"test_a": entry("2026-09-01")})
 
     found = store.find(TestKey(MODULE, "test_a"), environment(CUDA, "NVIDIA H200"))
