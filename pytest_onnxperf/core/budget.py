@@ -119,8 +119,9 @@ def _ops(name: str, value: object) -> Value:
 
 
 def _pattern(name: str, value: object) -> Value:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value.strip():
         raise _wrong(name, 'an EP or a device pattern, "cuda" or "*h200*"', value)
+    value = value.strip()
     if value.isalpha() and (close := nearly_named(value)):  # a device has a digit, a dash or a star
         msg = f"`{name}`: {value!r} is no EP, did you mean `{close}`? For a device of this name write '*{value}*'"
         raise BudgetError(msg)

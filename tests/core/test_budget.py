@@ -45,6 +45,7 @@ MIB = 1 << 20
         ({"min_attention_nodes": -1}, "`min_attention_nodes`: expected a whole number >= 0, got -1"),
         ({"prefill": {"attention": "cpu"}}, "`attention`: unknown kernel 'cpu'"),
         ({"on": ""}, "`on`: expected an EP or a device pattern"),
+        ({"on": " "}, "`on`: expected an EP or a device pattern"),
         ({"on": 3}, "`on`: expected an EP or a device pattern"),
         ({"on": "cudaa"}, "`on`: 'cudaa' is no EP, did you mean `cuda`? For a device of this name write '*cudaa*'"),
         ({"on": "CudaExecutionProvder"}, "did you mean `cuda`?"),
@@ -187,7 +188,7 @@ def test_a_budget_applies_by_ep_device_or_key(on: str) -> None:
     assert Budget({}, on).applies_to(environment(CUDA))
 
 
-@pytest.mark.parametrize("on", ["cpu", "CPU", "CPUExecutionProvider"])
+@pytest.mark.parametrize("on", ["cpu", "CPU", "CPUExecutionProvider", " cpu "])
 def test_every_spelling_of_an_ep_is_one(on: str) -> None:
     assert parse_budget({"on": on}).on == "cpu"
 
