@@ -36,11 +36,17 @@ def _plain(entry: Entry) -> dict[str, Any]:
 def _write(value: Any, indent: str) -> str:
     """Write JSON with sorted keys, objects over several lines, and arrays on one."""
     if not isinstance(value, dict) or not value:
-        return json.dumps(value, ensure_ascii=False)
+        return _plain_text(value)
     inner = indent + " "
     keys = sorted(value, key=lambda key: (key != "schema", key))
-    rows = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {_write(value[key], inner)}" for key in keys]
+    rows = [f"{inner}{_plain_text(key)}: {_write(value[key], inner)}" for key in keys]
     return "{\n" + ",\n".join(rows) + "\n" + indent + "}"
+
+
+def _plain_text(value: Any) -> str:
+    """Write JSON without escapes, but where half a surrogate pair, which a note may hold, is no UTF-8."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text) else json.dumps(value)
 
 
 def read_baseline(text: str, path: str) -> Baseline:
@@ -65,6 +71,9 @@ def read_baseline(text: str, path: str) -> Baseline:
             f"{path}:{error.lineno}: not valid JSON: {error.msg}; restore the file from git, or delete it and record "
             f"with --onnxperf-update"
         )
+        raise BaselineError(msg) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+        msg = f"{path}:1: not a baseline of pytest-onnxperf: {error}"
         raise BaselineError(msg) from error
     except _Duplicate as error:
         place = _last_line_of(text, str(error))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from .baseline import Anchor, stored_processes, without_times
 from .compare_metrics import seen_slowdowns
+from .decide import RAW_DRIFT_LOG, judge_stored
 from .metrics import METRIC, STORED_METRIC
 from .paired import TESTED
 from .reference_fit import stored_ratios
+from .states import State
 from .units import significant
 from .workload import option_changes, workload_changes
 
@@ -77,19 +80,36 @@ def _has_moved(stored_name: str, old: Entry, new: Entry) -> bool:
     """Tell whether a metric left the interval of the old processes, in what a check judges of it.
 
     That is the ratio to a reference workload where both have one: raw times of another hour differ by themselves, and
-    where they vary much they hide what the ratio shows.
+    where they vary much they hide what the ratio shows. More processes stand here than in a check, so that the interval
+    is narrower, and what a check finds worse has moved. No tolerance: what is known to have changed is recorded.
     """
     if stored_name not in old.metrics:
         return True
-    name = STORED_METRIC[stored_name].name
-    found = stored_ratios(stored_processes(old, name), stored_processes(new, name))
+    metric = STORED_METRIC[stored_name]
+    found = stored_ratios(stored_processes(old, metric.name), stored_processes(new, metric.name))
     if found is not None:
-        return not _is_inside(found.stored, median(found.current))
-    return not _is_inside(old.metrics[stored_name], median(new.metrics[stored_name]))
+        return _has_left(found.stored, found.current, fitted_weights=found.fit.fitted_weights)
+    stored, current = old.metrics[stored_name], new.metrics[stored_name]
+    if not metric.is_timed:
+        return not _is_inside(stored, current)
+    drift_log = RAW_DRIFT_LOG if metric.is_noisy_clock else 0.0
+    return _has_left(stored, current, slack=metric.slack, drift_log=drift_log)
 
 
-def _is_inside(values: Sequence[float], value: float) -> bool:
-    return min(values) <= value <= max(values)
+def _has_left(
+    stored: Sequence[float], current: Sequence[float], *, slack: float = 0.0, drift_log: float = 0.0,
+    fitted_weights: int = 0,
+) -> bool:  # fmt: skip
+    verdict = judge_stored(
+        stored, current, tolerance=0.0, better="less", slack=slack, drift_log=drift_log, fitted_weights=fitted_weights
+    )
+    if math.isinf(verdict.high_ratio):  # too few processes for an interval, or a 0
+        return not _is_inside(stored, current)
+    return verdict.state in (State.REGRESSED, State.IMPROVED)
+
+
+def _is_inside(stored: Sequence[float], current: Sequence[float]) -> bool:
+    return min(stored) <= median(current) <= max(stored)
 
 
 def changes(old: Entry | None, new: Entry) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -79,6 +80,9 @@ def tolerance_of(budgets: Sequence[Budget], environment: Environment, default: f
     return default if given is None else given
 
 
+_EPS: Final = frozenset(name.lower() for provider in PROVIDERS for name in (provider.short, provider.name))
+
+
 def _canonical(on: str) -> str:
     """Return one spelling of what `on` names, so that the nearest of `cpu`, `CPU` and `CPUExecutionProvider` wins."""
     names = {provider.name.lower(): provider.short for provider in PROVIDERS}
@@ -122,8 +126,12 @@ def _pattern(name: str, value: object) -> Value:
     if not isinstance(value, str) or not value.strip():
         raise _wrong(name, 'an EP or a device pattern, "cuda" or "*h200*"', value)
     value = value.strip()
-    if value.isalpha() and (close := nearly_named(value)):  # a device has a digit, a dash or a star
+    if close := nearly_named(value):
         msg = f"`{name}`: {value!r} is no EP, did you mean `{close}`? For a device of this name write '*{value}*'"
+        raise BudgetError(msg)
+    words = re.split(r"[\s,;|/&+]+", value.lower())
+    if len(words) > 1 and _EPS.issuperset(words):
+        msg = f"`{name}`: {value!r} names several EPs: a marker belongs to one, so write one for each"
         raise BudgetError(msg)
     return value
 

@@ -10,13 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _REORDERS: Final = frozenset({"ReorderInput", "ReorderOutput"})
 _CONVOLUTIONS: Final = frozenset({"BatchNormalization", "Conv", "FusedConv"})
-"""One becomes another, and none is lost."""
-_TAKEN_IN: Final = frozenset({"Add", "Clip", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Sum", "Tanh", "Transpose"})
-"""By the convolution or the reordering beside it."""
+_RESIZES: Final = frozenset({"Resize", "Upsample"})
+# Of these one becomes another, and none is lost.
+_TAKEN_IN: Final = (
+    frozenset({"Add", "Sum"}),
+    frozenset({"Clip", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Tanh"}),
+    frozenset({"Mul"}),  # of HardSwish
+    frozenset({"Transpose"}),
+)
+"""A convolution, or the reordering behind it, takes in at most one of each."""
 _COUNTS: Final = ("nodes", "cpu_nodes", "nodes_by_provider.", "ops.", "fused_ops.FusedConv")
 
 
@@ -35,9 +41,15 @@ def explains(old_ops: Mapping[str, int], new_ops: Mapping[str, int]) -> bool:
     old, new = _by_op(old_ops), _by_op(new_ops)
     if not _REORDERS & (old.keys() | new.keys()):
         return False
-    convolutions = [sum(side.get(op, 0) for op in _CONVOLUTIONS) for side in (old, new)]
-    rest = (old.keys() | new.keys()) - _REORDERS - _CONVOLUTIONS - _TAKEN_IN
-    return convolutions[0] == convolutions[1] and all(old.get(op, 0) == new.get(op, 0) for op in rest)
+    most = sum(old.get(op, 0) for op in _CONVOLUTIONS)
+    is_whole = all(_lost(old, new, ops) == 0 for ops in (_CONVOLUTIONS, _RESIZES))
+    is_taken_in = all(abs(_lost(old, new, ops)) <= most for ops in _TAKEN_IN)
+    rest = (old.keys() | new.keys()) - _REORDERS.union(_CONVOLUTIONS, _RESIZES, *_TAKEN_IN)
+    return is_whole and is_taken_in and all(old.get(op, 0) == new.get(op, 0) for op in rest)
+
+
+def _lost(old: Mapping[str, int], new: Mapping[str, int], ops: Iterable[str]) -> int:
+    return sum(old.get(op, 0) - new.get(op, 0) for op in ops)
 
 
 def touches(fact: str) -> bool:

@@ -79,16 +79,20 @@ def provider_of(text: str) -> Provider:
 def nearly_named(text: str) -> str:
     """Return the short name of the provider that a text nearly names; empty where it names none, or just one.
 
-    >>> nearly_named("cudaa"), nearly_named("CUDAExecutionProvder"), nearly_named("cuda"), nearly_named("h200")
-    ('cuda', 'cuda', '', '')
+    A name of other letters alone may be another one with a typing error; one with digits may be a device.
+
+    >>> [nearly_named(text) for text in ("cudaa", "CUDA_ExecutionProvider", "web-gpu", "cuda", "trt-rtx", "cuda2")]
+    ['cuda', 'cuda', 'webgpu', '', '', '']
     """
-    names = {name.lower(): each.short for each in PROVIDERS for name in (each.short, each.name)}
-    wanted = text.lower()
-    if wanted in names:
+    names = {name.lower(): each.short for each in PROVIDERS for name in (each.short, each.name)} | {"directml": "dml"}
+    wanted, letters = text.lower(), "".join(filter(str.isalnum, text.lower()))
+    if wanted in names and wanted != "directml":
         return ""
-    if wanted.endswith("executionprovider"):  # which alone would be most of a name
-        wanted, names = wanted.removesuffix("executionprovider"), {each.short: each.short for each in PROVIDERS}
-    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.8)
+    if letters in names or not letters.isalpha():
+        return names.get(letters, "")
+    if letters.endswith("executionprovider"):  # which alone would be most of a name
+        letters, names = letters.removesuffix("executionprovider"), {each.short: each.short for each in PROVIDERS}
+    close = difflib.get_close_matches(letters, names, n=1, cutoff=0.75) if wanted.isalpha() else []
     return names[close[0]] if close else ""
 
 

@@ -122,8 +122,11 @@ def op_change_lines(changes: Sequence[OpChanges]) -> Iterator[str]:
             yield from _wrapped(f"  count   {text}", " " * 10)
         slower = [time for time in change.times if time.lost_ms > 0][:_MOST]
         if slower and change.old_ms is not None and change.new_ms is not None:
+            word, profiled = (
+                ("slower", "profiled") if change.new_ms >= change.old_ms else ("time", "profiled, no slower")
+            )
             yield from _wrapped(
-                f"  slower  node time {change.old_ms:.3g} -> {change.new_ms:.3g} ms, profiled: "
+                f"  {word:<8}node time {change.old_ms:.3g} -> {change.new_ms:.3g} ms, {profiled}: "
                 + ", ".join(f"{op_name(time.op)} +{time.lost_ms:.2g} ms" for time in slower),
                 " " * 10,
             )

@@ -120,7 +120,7 @@ def _if_intended(nodeid: str, outcome: Outcome) -> Iterator[str]:
         yield from wrapped(f"- If this is intended, {first}record it:", "  ")
         yield f"    pytest --onnxperf-update {shlex.quote(nodeid)}"
     elif any(each.name in METRIC for each in worse):  # of facts nothing allows more
-        allow = "`@pytest.mark.onnx_budget(max_regression=...)` allows more of a time"
+        allow = "`@pytest.mark.onnx_budget(max_regression=...)` allows more of a metric"
         yield from wrapped(f"- If this is intended, {allow}; a reference stores nothing", "  ")
 
 

@@ -104,10 +104,14 @@ class Reference:
             return ()
         model = Path(os.path.realpath(subject.model.parent)) / subject.model.name
         try:
-            names = git(Path(self.top), "diff", "--name-only", "-z", self.commit, "--", str(model))
-        except SettingError:  # which is no reason to lose what was measured
+            files = model_files(model) if model.is_file() else (model,)
+            real = {path for file in files for path in (str(file), os.path.realpath(file))}
+            paths = sorted(path for path in real if Path(path).is_relative_to(self.top))
+            changed = git(Path(self.top), "diff", "--name-only", "-z", self.commit, "--", *paths)
+            new = git(Path(self.top), "ls-files", "--others", "-z", "--", *paths)
+        except OnnxPerfError:  # which is no reason to lose what was measured
             return ()
-        return tuple(names.split("\0")[:-1])
+        return tuple(sorted({*changed.split("\0"), *new.split("\0")} - {""}))
 
     def _mapped(self, model: Path, text: str) -> Path:
         parent = Path(os.path.realpath(model.parent))
@@ -120,6 +124,12 @@ class Reference:
             )
             raise NotComparableError(msg) from None
         mapped = Path(self.tree) / inside
+        module = next(
+            (each for each in (parent, *parent.parents) if each != Path(self.top) and (each / ".git").exists()), None
+        )
+        if not mapped.exists() and module is not None and module.is_relative_to(self.top):
+            msg = f"{text} lies in the submodule {module}, of which {self.text} of {self.top} holds no files"
+            raise NotComparableError(msg)
         if not mapped.exists():
             msg = f"{inside.as_posix()} is not in {self.text}: there is nothing to compare with"
             raise NotComparableError(msg)

@@ -167,6 +167,11 @@ def test_an_unstable_op_leaves_the_other_ops_and_not_the_mapping() -> None:
         ),
         (GOLDEN.replace('"device": "AMD EPYC 7763, 2 cores",', ""), "`device` must be a string"),
         ('{"schema": 1, "tests": []}', "`tests` must be an object"),
+        (
+            GOLDEN.replace('"nodes": 2', f'"nodes": {"9" * 5000}'),
+            "b.json:1: not a baseline of pytest-onnxperf: Exceeds",
+        ),
+        ("[" * 100_000, "b.json:1: not a baseline of pytest-onnxperf: maximum recursion"),
     ],
 )
 def test_a_wrong_file_is_refused_with_file_and_line(text: str, message: str) -> None:
@@ -223,3 +228,10 @@ def test_a_reference_of_a_size_that_no_calibration_finds_is_an_error(size: int) 
     text = GOLDEN.replace('   "commit"', f'   "references": {{"latency_p50": {{"compute": {spec}}}}},\n   "commit"')
     with pytest.raises(BaselineError, match=r"Expected `int` .* at `\$\.references"):
         read_baseline(text, "b.json")
+
+
+def test_half_a_surrogate_pair_in_a_note_survives_writing() -> None:
+    text = GOLDEN.replace('   "commit"', '   "note": "a \\ud800 b \u00fc",\n   "commit"')
+    written = write_baseline(read_baseline(text, "b.json"))
+    assert written.encode()
+    assert read_baseline(written, "b.json").tests["test_a"].note == "a \ud800 b \u00fc"

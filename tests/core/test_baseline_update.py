@@ -148,6 +148,42 @@ def test_a_faster_machine_is_no_change_and_another_ratio_is_one(ratio: float, is
     assert len(found.paired["latency_p50"]["tested"]) == (8 if is_kept else 3)
 
 
+def test_one_outlier_does_not_hide_a_change_that_a_check_finds() -> None:
+    pairs = tuple(
+        Paired(ratio * MS * (1 + number % 3), {"compute": MS * (1.0 + number % 3)}, 0.05, SPECS)
+        for number, ratio in enumerate((10.0, 10.02, 9.98, 10.01, 9.99, 10.0, 10.01, 9.99, 10.0, 11.0))
+    )
+    times = tuple(each.tested_ns for each in pairs)
+    old = entry_of(record({"latency_p50": times}, paired={"latency_p50": pairs}), "2026-11-30", "")
+    slower = paired(10.8, 1.0, 2.0, 3.0)
+    assert compare_metric(METRIC["latency_p50"], slower, old, 0.05, same=True).state is State.REGRESSED
+
+    found = merged(old, entry_of(slower, "2026-12-01", ""))
+
+    assert compare_metric(METRIC["latency_p50"], slower, found, 0.05, same=True).state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "current", "is_kept"),
+    [
+        ("peak_rss", (63.29, 63.28, 63.30), (63.35, 63.36, 63.37), True),  # less than the slack of 8 MiB
+        ("peak_rss", (63.29, 63.28, 63.30), (83.35, 83.36, 83.37), False),
+        ("load", (100.0, 101.0, 99.0), (104.0, 103.0, 104.0), True),  # what another hour explains
+        ("load", (100.0, 101.0, 99.0), (140.0, 141.0, 142.0), False),
+        ("model_size", (5.0,), (5.1,), False),  # has no noise
+    ],
+)
+def test_what_no_check_would_mind_is_not_written(
+    name: str, stored: tuple[float, ...], current: tuple[float, ...], is_kept: bool
+) -> None:
+    unit = METRIC[name].per_unit
+    old, new = (
+        entry_of(record({name: tuple(value * unit for value in values)}), date, "")
+        for values, date in ((stored, "2026-11-30"), (current, "2026-12-01"))
+    )
+    assert (merged(old, new).metrics == old.metrics) is is_kept
+
+
 def test_more_processes_of_an_unchanged_metric_are_said() -> None:
     old = entry_of(paired(10, 1.0, 1.01, 1.0, 0.99, 1.0), "2026-11-30", "")
     found = merged(old, entry_of(paired(10, 1.0, 1.0, 1.0, 1.0, 1.0), "2026-12-01", ""))

@@ -49,6 +49,12 @@ MIB = 1 << 20
         ({"on": 3}, "`on`: expected an EP or a device pattern"),
         ({"on": "cudaa"}, "`on`: 'cudaa' is no EP, did you mean `cuda`? For a device of this name write '*cudaa*'"),
         ({"on": "CudaExecutionProvder"}, "did you mean `cuda`?"),
+        ({"on": "CUDA_ExecutionProvider"}, "did you mean `cuda`?"),
+        ({"on": "cdua"}, "did you mean `cuda`?"),
+        ({"on": "cuda-"}, "did you mean `cuda`?"),
+        ({"on": "direct-ml"}, "did you mean `dml`?"),
+        ({"on": "cuda,cpu"}, "`on`: 'cuda,cpu' names several EPs: a marker belongs to one, so write one for each"),
+        ({"on": "cpu | CUDAExecutionProvider"}, "names several EPs"),
     ],
 )
 def test_a_wrong_key_or_value_is_named_with_what_was_expected(kwargs: dict[str, Any], message: str) -> None:
@@ -193,6 +199,6 @@ def test_every_spelling_of_an_ep_is_one(on: str) -> None:
     assert parse_budget({"on": on}).on == "cpu"
 
 
-@pytest.mark.parametrize("on", ["cpu", "*h200*", "epyc", "*cudaa*", "cuda-2", "AcmeExecutionProvider"])
+@pytest.mark.parametrize("on", ["cpu", "*h200*", "epyc", "*cudaa*", "cuda-2", "AcmeExecutionProvider", "EPYC, 2 cores"])
 def test_a_budget_of_another_device_does_not_apply(on: str) -> None:
     assert not Budget({}, on).applies_to(environment(CUDA))

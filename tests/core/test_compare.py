@@ -246,6 +246,11 @@ LAID_OUT = {CONV: 2, REORDER: 1}
         ({**LAID_OUT, GELU: 1}, {**LAID_OUT, f"{CPU}:Erf": 1, f"{CPU}:Div": 1}, False, State.REGRESSED),
         ({**LAID_OUT, GELU: 1}, {CONV: 2, REORDER: 3, GELU: 1}, False, State.OTHER_ENVIRONMENT),
         (LAID_OUT, {f"{CPU}:FusedConv": 1, CONV: 1, f"{CPU}:Add": 1, REORDER: 2}, False, State.OTHER_ENVIRONMENT),
+        (LAID_OUT, {**LAID_OUT, f"{CPU}:Add": 2, f"{CPU}:Tanh": 2}, False, State.OTHER_ENVIRONMENT),
+        (LAID_OUT, {**LAID_OUT, f"{CPU}:Add": 3}, False, State.REGRESSED),  # more than two convolutions take in
+        (LAID_OUT, {**LAID_OUT, f"{CPU}:Mul": 2, f"{CPU}:HardSigmoid": 2}, False, State.OTHER_ENVIRONMENT),
+        ({CONV: 2, f"{CPU}:Resize": 1}, {**LAID_OUT, f"{CPU}:Upsample": 1}, False, State.OTHER_ENVIRONMENT),
+        ({CONV: 2, f"{CPU}:Resize": 1}, {**LAID_OUT, f"{CPU}:Upsample": 2}, False, State.REGRESSED),
     ],
 )
 def test_only_nodes_of_a_layout_that_follows_the_cpu_are_not_compared_with_another(

@@ -278,6 +278,46 @@ def test_a_link_to_a_place_outside_of_the_repository_is_one_file_in_both_arms(
         reference("main").counterpart(job(link))
 
 
+def test_files_of_a_model_that_a_revision_has_otherwise_are_named(
+    reference: Callable[..., Reference], repository: Repository
+) -> None:
+    """The model itself, its external data, what a link points to, and what is not in git."""
+    models.external_data(repository.path / "models" / "large.onnx")
+    (data,) = {file.name for file in (repository.path / "models").glob("large*")} - {"large.onnx"}
+    (repository.path / "models" / "link.onnx").symlink_to("mlp.onnx")
+    decoder = repository.path / "d\u00e9 coder"
+    decoder.mkdir()
+    (decoder / "genai_config.json").write_text("{}")
+    repository.commit()
+    found = reference("HEAD")
+
+    def changed(name: str) -> tuple[str, ...]:
+        return found.changed_files(job(repository.path / "models" / name))
+
+    assert changed("large.onnx") == changed("link.onnx") == ()
+    with (repository.path / "models" / data).open("ab") as opened:
+        opened.write(b"more")
+    models.mlp(repository.path / "models" / "mlp.onnx", layers=4)
+    (decoder / "new.onnx").write_bytes(b"")
+
+    assert changed("large.onnx") == (f"models/{data}",)
+    assert changed("link.onnx") == changed("mlp.onnx") == ("models/mlp.onnx",)
+    assert found.changed_files(GeneratorJob(decoder, "decoder", provider_of("cpu"))) == ("d\u00e9 coder/new.onnx",)
+
+
+def test_a_model_in_a_submodule_says_so(
+    reference: Callable[..., Reference], repository: Repository, tmp_path: Path
+) -> None:
+    inner = Repository(tmp_path / "inner")
+    models.mlp(inner.path / "m.onnx")
+    inner.commit()
+    git(repository.path, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.path), "zoo")
+    repository.commit()
+
+    with pytest.raises(NotComparableError, match=r"m\.onnx lies in the submodule .*zoo, of which revision HEAD"):
+        reference("HEAD").counterpart(job(repository.path / "zoo" / "m.onnx"))
+
+
 def test_requests_at_once_cannot_be_compared(reference: Callable[..., Reference], repository: Repository) -> None:
     load = LoadJob(GeneratorJob(repository.path / "models", "models", provider_of("cpu")), 4)
     with pytest.raises(NotComparableError, match="requests at once"):
