@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unittest
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from .core.errors import OnnxPerfError
 from .core.outcome import TestOutcome
 from .core.stages import slowest
 from .declare import BUDGET
+from .ending import Ending
 from .matrix_tests import place_of
 from .plugin import measures
 from .report import against, text
@@ -28,7 +28,7 @@ from .session import BROKEN, COMPARISONS, JUDGED, OUTCOMES, SPENT, ActiveSession
 from .transport import attach, is_breach
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
     from _pytest.terminal import TerminalReporter
 
@@ -46,8 +46,7 @@ class Hooks:
         """What an update says, known when the session has finished; None where nothing is updated."""
         self.uncollected: dict[str, None] = {}
         """Modules and classes whose tests could not be collected."""
-        self.interrupt: BaseException | None = None
-        """What ended the session before its last test, or another plugin raised as it finished."""
+        self.ending = Ending(self.reports)
 
     # -- before ----------------------------------------------------------------------------------------------------
 
@@ -99,11 +98,12 @@ class Hooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Keep what a test measured that an interrupt ends, in whichever phase: pytest makes no report of that one."""
+        """Keep what a test measured that something ends, in whichever phase: pytest makes no report of that one."""
         try:
             return (yield)
-        except (KeyboardInterrupt, pytest.exit.Exception):
-            if _is_measuring(item) and OUTCOMES in item.stash:
+        except BaseException as error:
+            is_cut = isinstance(error, KeyboardInterrupt | pytest.exit.Exception) or not self.reports.has_ended(item)
+            if is_cut and _is_measuring(item) and OUTCOMES in item.stash:
                 found = _found(item, is_breach=self._is_broken(item))
                 self.reports.interrupt(found, item.location, text.failure(item.nodeid, found.outcomes))
             raise
@@ -213,20 +213,6 @@ class Hooks:
         return [test.found for test in self.reports.tests.values()]
 
     # -- after -----------------------------------------------------------------------------------------------------
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Remember it: pytest sets its exit status only after this hook, which a second Ctrl-C can end."""
-        self.interrupt = excinfo.value
-
-    @contextmanager
-    def noting_errors(self) -> Iterator[None]:
-        """Remember what another plugin raises as the session finishes."""
-        try:
-            yield
-        except BaseException as error:
-            self.interrupt = self.interrupt or error
-            raise
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:

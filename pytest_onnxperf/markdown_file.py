@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .outputs import SUMMARY, output_path, stopped_text
+from .outputs import SUMMARY, output_path
 from .report.annotations import annotation_lines
 from .report.markdown import Session, page
 from .runtime.report_file import append_summary, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from _pytest.terminal import TerminalReporter
 
     from .core.outcome import ReportedTest
@@ -49,6 +47,7 @@ class MarkdownHooks:
         self._summary = os.environ.get(SUMMARY, "")
         self._warnings: list[str] = []
         self._is_active = not config.option.collectonly
+        hooks.ending.finishers.append(self.pytest_sessionfinish)
         if settings.markdown:
             self._path, option = output_path(config, "markdown", settings.markdown)
             check_writable(self._path, option)
@@ -58,30 +57,24 @@ class MarkdownHooks:
         if self._is_active and self._path is not None:
             self._write(self._path, Session((), 0, stopped="it still runs, or was killed", is_running=True))
 
-    @pytest.hookimpl(wrapper=True, trylast=True)  # within that of the terminal, which tells what came of it
-    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Write, when the baselines are written, also where another plugin fails."""
-        try:
-            with self._hooks.noting_errors():
-                return (yield)
-        finally:
-            self._finish(session)
-
-    def _finish(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write, when the baselines are written."""
         if not self._is_active:
             return
         found = Session(
             tuple(self._hooks.reports.tests.values()), self._hooks.reports.tests_run,
             self._hooks.recorded,
-            stopped_text(session, self._hooks.interrupt), tuple(self._hooks.uncollected),
+            self._hooks.ending.stopped_text(session), tuple(self._hooks.uncollected),
         )  # fmt: skip
         if self._path is not None and not self._write(self._path, found):
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
         if self._summary:
+            summary, self._summary = self._summary, ""  # once, whatever fails afterwards
             try:
-                append_summary(Path(self._summary), lambda most_bytes: page(found, most_bytes))
+                append_summary(Path(summary), lambda most_bytes: page(found, most_bytes))
             except OSError as error:  # whoever runs the tests did not ask for it
-                self._warnings.append(f"WARNING: no job summary, {SUMMARY}={self._summary}: {error.strerror}")
+                self._warnings.append(f"WARNING: no job summary, {SUMMARY}={summary}: {error.strerror}")
 
     def _write(self, path: Path, session: Session) -> bool:
         try:

@@ -43,8 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         active = ActiveSession(config, resolve(config))
         hooks = Hooks(active)
+        config.pluginmanager.register(hooks.ending, "onnxperf-ending")
         if not hasattr(config, "workerinput"):
-            check_distinct(config, active.settings)
+            if not config.option.collectonly:
+                check_distinct(config, active.settings)
             register_markdown(config, hooks, active.settings)
             if active.settings.json or active.settings.html:
                 from .results_file import ResultsHooks

@@ -9,7 +9,7 @@ from .core.outcome import Ended, ReportedTest, TestOutcome
 from .transport import detach
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import pytest
 
@@ -38,6 +38,14 @@ class Reports:
         """How many tests there were of all kinds."""
         return len(self._seen)
 
+    def missing(self, nodeids: Iterable[str]) -> int:
+        """Return of how many tests there is no report."""
+        return len(set(nodeids) - self._seen)
+
+    def has_ended(self, item: pytest.Item) -> bool:
+        """Tell whether a test measures and has its teardown behind it."""
+        return item.nodeid in self._tests and item.nodeid not in self._begun
+
     @property
     def unfinished(self) -> tuple[str, ...]:
         """The tests that measure and have no teardown yet, by nodeid."""
@@ -52,8 +60,7 @@ class Reports:
         found, known = detach(report), self._tests.get(report.nodeid)
         if report.when == "setup":
             known = None
-        is_crash = report.when == CRASHED  # type: ignore[comparison-overlap]  # pytest-xdist's word
-        if found is None and known is None and not is_crash:
+        if found is None and known is None and not _is_crash(report):
             return
         before = known or ReportedTest(TestOutcome(report.nodeid, ()), "passed")
         path, line, _ = report.location
@@ -89,6 +96,10 @@ class Reports:
                 self._tests[nodeid] = replace(self._tests[nodeid], ended="error", message=INTERRUPTED)
 
 
+def _is_crash(report: pytest.TestReport) -> bool:
+    return report.when == CRASHED  # type: ignore[comparison-overlap]  # pytest-xdist's word
+
+
 def _is_subtest(report: pytest.TestReport) -> bool:
     """Tell whether a report is of a part of a test's call, as pytest's own fixture and unittest have them."""
     return hasattr(report, "context")
@@ -100,7 +111,8 @@ def _ended(report: pytest.TestReport, before: ReportedTest) -> tuple[Ended, str]
     if report.failed or is_rerun:  # after which another try may never come
         text = str(report.longrepr or "")  # not `longreprtext`, which begins with a line on the worker of pytest-xdist
         if before.message and text:  # as of a teardown, after the failure of the test itself
-            text = f"{before.message}\n\nIn its {report.when}:\n{text}"
+            where = "" if _is_crash(report) else f"In its {report.when}:\n"
+            text = f"{before.message}\n\n{where}{text}"
         return "failed" if report.when == "call" or before.ended == "failed" else "error", text or before.message
     if report.when == "teardown" or _is_subtest(report):  # what these skip is not the test
         return before.ended, before.message

@@ -31,12 +31,12 @@ def exported(form: str, path: Path, *, with_header: bool) -> tuple[str, tuple[st
     results = read_file(path)
     text = export.exported(form, results, with_header=with_header)
     if export.is_empty(form, text, with_header=with_header):
-        return text, (f"{path}: nothing in it goes into {form}: no test ran, or none of its times were measured",)
+        return text, (f"{path}: nothing in it goes into {form}: no test ran, or it has no place for what was measured",)
     untimed = export.untimed(form, results)
     if not untimed:
         return text, ()
     named = listed(untimed, _MOST_NAMES)
-    return text, (f"{path}: not in {form}, which takes times alone, since there are none of {named}",)
+    return text, (f"{path}: not in {form}, which takes the times of single models alone: {named}",)
 
 
 def merged(paths: Sequence[Path]) -> tuple[bytes, tuple[str, ...]]:

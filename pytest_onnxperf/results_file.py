@@ -18,7 +18,7 @@ from .core.results import MOST_TEXT, Machine, Run, Test
 from .core.results_build import comparison_of, measurement_of
 from .core.results_build_state import time_spent_of
 from .declare import OPTIONS
-from .outputs import exit_status, output_path, stopped_text
+from .outputs import output_path
 from .reported import CRASHED
 from .results_page import PageWriter
 from .runtime.child.machine import cores
@@ -28,7 +28,7 @@ from .runtime.lock import file_lock
 from .runtime.results_disk import ResultsWriter, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from _pytest.terminal import TerminalReporter
@@ -62,6 +62,9 @@ class ResultsHooks:
         self._files = [_file(config, name, getattr(settings, name)) for name in _WRITERS if getattr(settings, name)]
         self._settings = settings
         self._hooks = hooks
+        self._ended: set[str] = set()
+        """The tests that the files hold as they ended."""
+        hooks.ending.finishers.append(self.pytest_sessionfinish)
         self._run: Run | None = None
         self._locks = ExitStack()
         self._started_s = time.monotonic()
@@ -77,25 +80,22 @@ class ResultsHooks:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a report, which `Hooks` has taken; the last of a test ends it."""
+        if report.when == "setup":
+            self._ended.discard(report.nodeid)
         if report.nodeid in self._hooks.reports.tests and report.when in ("teardown", CRASHED):
             self._end(report.nodeid)
 
-    @pytest.hookimpl(wrapper=True, trylast=True)  # within that of the terminal, which tells what came of it
-    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Write all, also what an interrupt left without a teardown, and where another plugin fails."""
-        try:
-            with self._hooks.noting_errors():
-                return (yield)
-        finally:
-            self._finish(session)
-
-    def _finish(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write all, also what an interrupt left without a teardown, or another plugin kept from here."""
         if self._run is None:
             return
-        for nodeid in self._hooks.reports.unfinished:
-            self._end(nodeid)
-        interrupt = self._hooks.interrupt
-        status, stopped = exit_status(session, interrupt), stopped_text(session, interrupt)
+        unfinished = self._hooks.reports.unfinished
+        for nodeid in self._hooks.reports.tests:
+            if nodeid in unfinished or nodeid not in self._ended:
+                self._end(nodeid)
+        ending = self._hooks.ending
+        status, stopped = ending.exit_status(session), ending.stopped_text(session)
         ended = {
             "is_complete": True, "exit_status": status, "stopped": stopped,
             "uncollected": tuple(self._hooks.uncollected),
@@ -120,6 +120,7 @@ class ResultsHooks:
             test = test_of(self._hooks.reports.tests[nodeid], str(self._settings.root))
             for each in self._files:
                 each.writer.add(self._now(), test)
+            self._ended.add(nodeid)
 
     def _now(self) -> Run:
         assert self._run is not None

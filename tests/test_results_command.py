@@ -60,11 +60,11 @@ def test_export_of_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture
     empty = file(tmp_path / "empty.json", Results(runs=(run(),)))
     for more in [[], ["--no-header"]]:
         assert main(["export", form, empty, *more]) == 0
-        reason = f"{empty}: nothing in it goes into {form}: no test ran, or none of its times were measured"
+        reason = f"{empty}: nothing in it goes into {form}: no test ran, or it has no place for what was measured"
         assert capsys.readouterr().err == f"onnxperf: warning: {reason}\n"
 
         assert main(["export", form, file(tmp_path / "one.json", everything()), *more]) == 0
-        assert capsys.readouterr().err == ""
+        assert ("of single models alone: " in capsys.readouterr().err) is (form == "pytest-benchmark")
 
 
 def test_export_of_times_names_what_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,11 +73,21 @@ def test_export_of_times_names_what_has_none(tmp_path: Path, capsys: pytest.Capt
     given = file(tmp_path / "r.json", Results(runs=(run(*tests),)))
 
     assert main(["export", "pytest-benchmark", given]) == 0
-    why = "which takes times alone, since there are none of t.py::a, t.py::b, t.py::c and 1 more"
+    why = "which takes the times of single models alone: t.py::a, t.py::b, t.py::c and 1 more"
     assert capsys.readouterr().err == f"onnxperf: warning: {given}: not in pytest-benchmark, {why}\n"
 
     assert main(["export", "bencher", given]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_benchmark_is_named_without_path_and_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodeids = ("t.py::test_a", "t.py::TestB::test_b[m::a]", "t.py::test_c[x]")
+    tests = [test_of(nodeid, session_outcome()) for nodeid in nodeids]
+    given = file(tmp_path / "r.json", Results(runs=(run(*tests),)))
+
+    assert main(["export", "pytest-benchmark", given]) == 0
+    found = [each["name"] for each in json.loads(capsys.readouterr().out)["benchmarks"]]
+    assert found == ["test_a", "test_b[m::a]", "test_c[x]"]
 
 
 def test_export_of_rows_alone_has_no_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

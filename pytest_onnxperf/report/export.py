@@ -38,9 +38,10 @@ def exported(form: str, results: Results, *, with_header: bool = True) -> str:
 
 
 def untimed(form: str, results: Results) -> tuple[str, ...]:
-    """Return the tests of the measurements that a form of times alone has no place for."""
+    """Return the tests of what a form has no place for that takes the times of single models alone."""
     subjects = subjects_of(results) if form == PYTEST_BENCHMARK else []
-    return tuple(each.title for each in subjects if each.comparison is None and not each.measurement.distributions)
+    titles = (each.title for each in subjects if each.comparison is not None or not each.measurement.distributions)
+    return tuple(dict.fromkeys(titles))
 
 
 def is_empty(form: str, text: str, *, with_header: bool = True) -> bool:

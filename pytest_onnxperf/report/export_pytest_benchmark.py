@@ -58,7 +58,7 @@ def _benchmarks(subject: Subject, quantiles: Sequence[float]) -> Iterator[dict[s
         more = "" if name == _MAIN else f" ({name})"
         yield {
             "group": None,
-            "name": subject.title.rpartition("::")[2] + more,
+            "name": _name(subject) + more,
             "fullname": subject.title + more,
             "params": None,
             "param": None,
@@ -73,6 +73,13 @@ def _benchmarks(subject: Subject, quantiles: Sequence[float]) -> Iterator[dict[s
             },
             "stats": _stats(processes, dict(zip(quantiles, range(len(quantiles)), strict=True))),
         }
+
+
+def _name(subject: Subject) -> str:
+    """Return the title without path and class: colons of a parameter or a label are no separators."""
+    nodeid = subject.test.nodeid
+    base, bracket, parameters = nodeid.partition("[")
+    return base.rpartition("::")[2] + bracket + parameters + subject.title[len(nodeid) :]
 
 
 def _extra(subject: Subject) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def check_target(path: Path, option: str, try_it: Callable[[], None]) -> None:
         SettingError: It is a directory or no regular file, or it or its directory cannot be written.
     """
     try:
+        _check_links(path)
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             what = "a directory" if path.is_dir() else "no regular file"
             msg = f"{option}: expected the path of a file to write, got {what}: {path}"
@@ -40,6 +41,13 @@ def check_target(path: Path, option: str, try_it: Callable[[], None]) -> None:
     except OSError as error:
         msg = f"{option}: {path} cannot be written: {error.strerror}"
         raise SettingError(msg) from error
+
+
+def _check_links(path: Path) -> None:
+    try:
+        path.resolve()
+    except RuntimeError as error:  # a loop, before Python 3.13
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from error
 
 
 def _make_directory(directory: Path) -> None:

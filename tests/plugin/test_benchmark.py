@@ -315,3 +315,10 @@ def test_the_fixture_of_pytest_codspeed_gives_facts_and_keeps_its_times(
 
     result.assert_outcomes(failed=2, passed=1, skipped=1)
     assert "max_latency_ms: cannot tell, the fixture `benchmark` is that of pytest-codspeed" in result.stdout.str()
+
+
+def test_no_file_of_pytest_benchmark_is_written(suite: Suite) -> None:
+    suite.module(benchmarked("max_memcpy=0"))
+    result = suite.run(*OWN, "--benchmark-json=a.json", "--onnxperf-json=a.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --onnxperf-json and --benchmark-json: expected two files, got the same one*"])

@@ -469,21 +469,33 @@ def test_a_second_interrupt_is_no_end_without_one(suite: Suite) -> None:
     assert (written(suite).exit_status, written(suite).stopped) == (2, "it was interrupted")
 
 
+FINISH = "@pytest.hookimpl(tryfirst=True)\ndef pytest_sessionfinish():\n    "
+
+
 @pytest.mark.parametrize(
-    ("raised", "status", "why"),
+    ("hook", "status", "why"),
     [
-        ("raise OSError('no such place')", 1, "a plugin failed as the session finished: OSError: no such place"),
-        ("pytest.exit('enough', 7)", 7, "enough"),
-        ("raise KeyboardInterrupt", 2, "it was interrupted"),
+        (f"{FINISH}raise OSError('no place')", 1, "a plugin failed as the session finished: OSError: no place"),
+        (f"{FINISH}pytest.exit('enough', 7)", 7, "enough"),
+        (f"{FINISH}raise KeyboardInterrupt", 2, "it was interrupted"),
+        (f"{FINISH}raise SystemExit(5)", 5, "a plugin failed as the session finished: SystemExit: 5"),
+        (f"{FINISH}raise SystemExit", 0, "a plugin failed as the session finished: SystemExit: "),
+        (f"{FINISH}raise pytest.UsageError('how')", 4, "a plugin failed as the session finished: UsageError: how"),
+        (
+            "@pytest.hookimpl(wrapper=True)\ndef pytest_sessionfinish():\n    raise OSError('early')\n    yield",
+            1,
+            "a plugin failed as the session finished: OSError: early",
+        ),
+        ("def pytest_terminal_summary():\n    pytest.exit('late', 9)", 9, "late"),
     ],
 )
 def test_nothing_is_lost_where_another_plugin_fails_as_the_session_finishes(
-    suite: Suite, raised: str, status: int, why: str
+    suite: Suite, monkeypatch: pytest.MonkeyPatch, hook: str, status: int, why: str
 ) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(suite.path / "summary.md"))
     suite.model()
     suite.module(MEASURE)
-    plugin = f"import pytest\n\n@pytest.hookimpl(tryfirst=True)\ndef pytest_sessionfinish():\n    {raised}\n"
-    (suite.path / "conftest.py").write_text(plugin, encoding="utf-8")
+    (suite.path / "conftest.py").write_text(f"import pytest\n\n{hook}\n", encoding="utf-8")
 
     result = suite.run_apart(*QUICK, *FILES, "--onnxperf-update")
 
@@ -492,7 +504,48 @@ def test_nothing_is_lost_where_another_plugin_fails_as_the_session_finishes(
     assert (run.is_complete, run.exit_status, run.stopped, len(run.tests)) == (True, status, why, 1)
     assert f"did not come to its end: {why}" in (suite.path / "r.md").read_text("utf-8")
     assert f"did not come to its end: {why}" in (suite.path / "r.html").read_text("utf-8")
+    assert (suite.path / "summary.md").read_text("utf-8").count("### onnxperf") == 1
     assert len(suite.entries()) == 1
+
+
+@pytest.mark.parametrize(
+    ("hook", "outcome"),
+    [
+        ("def pytest_runtest_logreport(report):\n    if report.when == 'teardown':", "passed"),
+        ("def pytest_runtest_makereport(item, call):\n    if call.when == 'call':", "error"),
+    ],
+)
+def test_what_a_test_measured_stays_where_a_plugin_fails_at_its_report(suite: Suite, hook: str, outcome: str) -> None:
+    suite.model()
+    suite.module(MEASURE)
+    (suite.path / "conftest.py").write_text(f"{hook}\n        raise OSError\n", encoding="utf-8")
+
+    assert suite.run_apart(*QUICK, *FILES).ret == pytest.ExitCode.INTERNAL_ERROR
+
+    (test,) = written(suite).tests
+    assert (test.outcome, len(test.measurements)) == (outcome, 1)
+    assert "test_mlp" in (suite.path / "r.html").read_text("utf-8")
+
+
+def test_tests_that_no_worker_is_left_for_are_counted(suite: Suite) -> None:
+    suite.model()
+    suite.module("""
+        import os
+
+        import pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(onnx_session, number):
+            onnx_session("mlp.onnx").measure(shapes={"batch": 1})
+            if number == 1:
+                os._exit(9)
+    """)
+
+    suite.run_apart(*QUICK, *FILES, "-n", "1", "--max-worker-restart=0")
+
+    run = written(suite)
+    assert (run.stopped, len(run.tests)) == ("2 tests did not run", 2)
+    assert "did not come to its end: 2 tests did not run" in (suite.path / "r.md").read_text("utf-8")
 
 
 def test_what_cannot_be_collected_says_so_in_every_file(suite: Suite) -> None:
@@ -551,6 +604,7 @@ def test_two_options_cannot_write_one_file(suite: Suite, kinds: tuple[str, str])
             "the journal of --onnxperf-json",
             "--onnxperf-html",
         ),
+        (("--onnxperf-html=log", "--log-file=log"), "--onnxperf-html", "--log-file"),
     ],
 )
 def test_no_file_of_another_writer_is_written(
@@ -564,6 +618,22 @@ def test_no_file_of_another_writer_is_written(
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {first} and {second}: expected two files, got the same one*"])
+
+
+@pytest.mark.parametrize("kind", ["json", "html", "markdown"])
+def test_a_loop_of_links_is_no_place_for_a_file(suite: Suite, kind: str) -> None:
+    (suite.path / "loop").symlink_to("loop")
+    suite.module(OVER_AND_HELD)
+
+    result = suite.run(*QUICK, f"--onnxperf-{kind}=loop")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --onnxperf-{kind}: *loop cannot be written: Too many levels*"])
+
+
+def test_what_only_collects_writes_nothing_twice(suite: Suite) -> None:
+    suite.module(OVER_AND_HELD)
+    assert suite.run(*QUICK, "--onnxperf-json=r", "--onnxperf-html=r", "--collect-only").ret == pytest.ExitCode.OK
 
 
 def test_two_sessions_cannot_write_one_file(suite: Suite) -> None:
